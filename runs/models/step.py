@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from django.db import models
+
+from controlplane.lifecycle import LifecycleModel
+from runs.models.run import Run, Stage
+
+
+class Step(LifecycleModel):
+    """One optimizer step.
+
+    collecting -> training -> publishing -> done | failed
+    done -> superseded by a roll-back only
+    """
+
+    class Status(models.TextChoices):
+        COLLECTING = "collecting"
+        TRAINING = "training"
+        PUBLISHING = "publishing"
+        DONE = "done"
+        FAILED = "failed"
+        SUPERSEDED = "superseded"
+
+    TRANSITIONS = {
+        "collecting": frozenset({"training", "failed"}),
+        "training": frozenset({"publishing", "done", "failed"}),
+        "publishing": frozenset({"done", "failed"}),
+        "done": frozenset({"superseded"}),
+        "failed": frozenset(),
+        "superseded": frozenset(),
+    }
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
+    stage = models.ForeignKey(Stage, on_delete=models.CASCADE, related_name="steps")
+    index = models.IntegerField()
+    resume = models.IntegerField()
+    status = models.CharField(max_length=16, choices=Status, default=Status.COLLECTING)
+    trained_version = models.IntegerField()
+    """The weights at the start of the step."""
+    published_version = models.IntegerField(null=True)
+    num_groups = models.IntegerField(default=0)
+    num_trajectories = models.IntegerField(default=0)
+    reward_mean = models.FloatField(null=True)
+    wait_s = models.FloatField(default=0)
+    logprob_s = models.FloatField(default=0)
+    update_s = models.FloatField(default=0)
+    publish_s = models.FloatField(default=0)
+    metrics = models.JSONField(default=dict)
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["stage", "resume", "index"]
+        constraints = [
+            models.UniqueConstraint(fields=["stage", "resume", "index"], name="one_step_per_life")
+        ]
+
+    def __str__(self) -> str:
+        return f"step {self.index} of run {self.run_id}"
