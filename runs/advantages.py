@@ -2,13 +2,13 @@
 
 Computed once, when a group is ready; stored with the group and sent to the trainer with the batch.
 
-    grpo     (r - mean) / (std + 1e-6)   std with n - 1      DeepSeekMath, arXiv:2402.03300; Miles, verl
-    dr_grpo  r - mean                                        Dr. GRPO, arXiv:2503.20783
-    rloo     r - mean of the other members                   RLOO, arXiv:2402.14740
+    grpo     (r - mean) / (std + 1e-6)       DeepSeekMath, arXiv:2402.03300; std with n - 1 (Miles)
+    dr_grpo  r - mean                        Dr. GRPO, arXiv:2503.20783
+    rloo     r - mean of the other members   RLOO, arXiv:2402.14740
 
-A member whose reward is None is invalid (the infrastructure failed): it has no advantage and does not
-vote in the mean. A group whose valid rewards are all equal has advantage exactly 0, whatever rounding
-the mean would leave.
+A member whose reward is None is invalid (the infrastructure failed): it has no advantage and does
+not vote in the mean. A group whose valid rewards are all equal has advantage exactly 0, whatever
+rounding the mean would leave.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STD_EPSILON = 1e-6
 
 @dataclass(frozen=True)
 class GroupStatistics:
-    """mean and std are over valid members; NaN where they do not exist (none valid; fewer than two)."""
+    """Over valid members; mean is NaN when there is none, std when there are fewer than two."""
 
     num_members: int
     num_valid: int
@@ -62,8 +62,8 @@ def group_advantages(
 ) -> list[float | None]:
     """One advantage per member, in the members' order; None for invalid members.
 
-    Raises ValueError if fewer than min_valid members (default: `default_min_valid`) are valid: such a
-    group is dropped, not trained.
+    Raises ValueError if fewer than min_valid members (default: `default_min_valid`) are valid: such
+    a group is dropped, not trained.
     """
     stats = group_statistics(rewards)
     needed = default_min_valid(len(rewards)) if min_valid is None else max(2, min_valid)

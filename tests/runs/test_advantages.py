@@ -64,9 +64,11 @@ def test_a_reward_that_is_not_finite_is_refused(reward: float) -> None:
 def test_statistics_that_do_not_exist_are_nan() -> None:
     empty = group_statistics([None, None])
     assert (empty.num_members, empty.num_valid, empty.is_zero_variance) == (2, 0, False)
-    assert math.isnan(empty.mean) and math.isnan(empty.std)
+    assert math.isnan(empty.mean)
+    assert math.isnan(empty.std)
     single = group_statistics([None, 0.5])
-    assert single.mean == 0.5 and math.isnan(single.std)
+    assert single.mean == 0.5
+    assert math.isnan(single.std)
 
 
 def test_an_unknown_estimator_is_refused() -> None:

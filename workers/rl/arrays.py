@@ -1,9 +1,9 @@
 """The one blob of an attempt: tokens, mask, log-probabilities and weight versions.
 
-    b"LTA1" | uint32 T | zlib(tokens int32[T] · mask uint8[T] · logprobs float32[T] · versions int32[T])
+    b"LTA1" | uint32 T | zlib(tokens i4[T] · mask u1[T] · logprobs f4[T] · versions i4[T])
 
-Little-endian throughout. Four columns instead of JSON because a 64K-token trajectory is 0.8 MB here
-and 2 MB as text, and because a float32 that went through text would not be the sampler's float32.
+Little-endian throughout. Columns instead of JSON: a 64K-token trajectory is at most 0.8 MB here and
+2 MB as text, and the log-probabilities stay the sampler's own float32.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def encode(arrays: TrajectoryArrays) -> bytes:
 
 
 def decode(blob: bytes) -> TrajectoryArrays:
-    """The inverse of `encode`, bit for bit; raises ValueError for anything else (zlib checks the sum)."""
+    """The inverse of `encode`; raises ValueError for anything else (zlib checks its sum)."""
     if len(blob) < _HEADER.size or not blob.startswith(_MAGIC):
         raise ValueError("not a trajectory blob")
     _, length = _HEADER.unpack_from(blob)
