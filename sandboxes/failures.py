@@ -8,8 +8,10 @@ fails closed: no reward, at most one more try. Standard library only: drivers an
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal, Protocol
 
 
 class FailureStage(StrEnum):
@@ -106,6 +108,42 @@ class Failure(Exception):
         return fingerprint(self.stage, self.kind, self.message)
 
 
+class Cause(Protocol):
+    """What attribution looks at: a `Failure`, or a stored row of one."""
+
+    @property
+    def kind(self) -> FailureClass: ...
+
+    @property
+    def by_policy(self) -> bool: ...
+
+
+ATTRIBUTABLE = frozenset(
+    {
+        FailureClass.LOST,
+        FailureClass.OOM,
+        FailureClass.DISK_FULL,
+        FailureClass.VERIFY_TIMEOUT,
+        FailureClass.VERIFY_INFRA,
+    }
+)
+
+
+def attribute(failure: Cause, previous: Sequence[Cause]) -> Literal["policy", "infra"]:
+    """Who answers for a broken box: the policy (reward 0) or the infrastructure (reward NULL).
+
+    previous: the failures of the same trajectory before this one, attempts and re-verifications
+    alike. The policy answers from the second time on that its own work broke the box, in whatever
+    way: an agent that fills the disk first and kills the box next has not found a way round its
+    zero. One suspicion alone proves nothing.
+    """
+
+    def is_suspect(cause: Cause) -> bool:
+        return cause.by_policy and cause.kind in ATTRIBUTABLE
+
+    return "policy" if is_suspect(failure) and any(map(is_suspect, previous)) else "infra"
+
+
 _VARYING = (
     (re.compile(r"https?://[^\s'\"]+"), "URL"),
     (re.compile(r"0x[0-9a-fA-F]+"), "HEX"),
@@ -117,7 +155,7 @@ _VARYING = (
 
 
 def fingerprint(stage: FailureStage, kind: FailureClass, message: str) -> str:
-    """`v1:{stage}:{class}:{message without what varies}`: failures with one fingerprint are one group."""
+    """`v1:{stage}:{class}:{message without what varies}`; one fingerprint is one failure group."""
     text = " ".join(message.split())
     for pattern, word in _VARYING:
         text = pattern.sub(word, text)
