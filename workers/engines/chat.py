@@ -4,9 +4,9 @@
     action(text)                  text <end>                               sampled, or of a trace
     observation(text)             <rest of assistant's suffix> <tool> text <end> <assistant>
 
-A trajectory is prompt + action + observation + action + …: ids are only ever appended, never decoded
-and encoded again, so the trainer sees exactly the tokens that were sampled. Text is untrusted: a
-special token spelled in it comes out as ordinary tokens and cannot open or end a message.
+A trajectory is prompt + action + observation + action + …: ids are only ever appended, never
+decoded and encoded again, so the trainer sees exactly the tokens that were sampled. Text is
+untrusted: a special token spelled in it becomes ordinary tokens and cannot open or end a message.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Chat:
     """One model's chat format. Thread-safe: the tokenizer is not changed after construction."""
 
     def __init__(self, tokenizer: Tokenizer, chat_format: Mapping[str, object]) -> None:
-        """Raises ValueError for a format that the tokenizer cannot write, or that text could forge."""
+        """Raises ValueError for a format that the tokenizer lacks or that text could forge."""
         roles, end = chat_format.get("roles"), chat_format.get("end")
         if not isinstance(roles, Mapping) or not isinstance(end, str) or set(roles) != set(ROLES):
             raise ValueError(f"a chat format has an end and the roles {', '.join(ROLES)}")

@@ -1,6 +1,6 @@
 """The decoder of the Qwen3 and Llama families, small enough to read: for trainer and engine alike.
 
-    ids ─ embedding ─┬─ + [RMSNorm ─ q, k, v (─ qk-norm) ─ RoPE ─ causal attention ─ o]   × layers
+    ids ─ embedding ─┬─ + [RMSNorm ─ q, k, v (─ qk-norm) ─ RoPE ─ causal attention ─ o]   x layers
                      └─ + [RMSNorm ─ SwiGLU] ─ RMSNorm ─ head ─ logits
 
 Weights on disk have Hugging Face's names and shapes (`config.json`, `*.safetensors`): a directory
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.nn import functional
 
 COMPANIONS = (
     "tokenizer.json",
@@ -117,7 +117,7 @@ class Layer(nn.Module):
         """x [.., d], attended [.., heads * hd] -> the layer's output [.., d]."""
         x = x + self.o(attended)
         gate, up = self.gate_up(self.post_norm(x)).chunk(2, -1)
-        y: Tensor = x + self.down(F.silu(gate) * up)
+        y: Tensor = x + self.down(functional.silu(gate) * up)
         return y
 
 
@@ -129,7 +129,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Causal attention; q [B, heads, T, hd], k and v [B, kv_heads, T, hd] -> [B, heads, T, hd]."""
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    return functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
 
 def attend_packed(q: Tensor, k: Tensor, v: Tensor, lengths: Sequence[int]) -> Tensor:
@@ -184,7 +184,9 @@ class Model(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[.., d] -> [.., vocabulary]."""
-        return F.linear(hidden, self.embed.weight if self.config.is_tied else self.head.weight)
+        return functional.linear(
+            hidden, self.embed.weight if self.config.is_tied else self.head.weight
+        )
 
     def each_layer(self) -> Iterator[Layer]:
         for layer in self.layers:
