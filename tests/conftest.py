@@ -20,7 +20,7 @@ import django
 import pytest
 
 from controlplane.up import postgres, valkey
-from controlplane.up.places import open_home, service_account
+from controlplane.up.places import open_home, service_account, service_environment
 from controlplane.up.tether import tethered
 
 STARTUP_S = 60
@@ -35,6 +35,9 @@ os.environ.setdefault("DATABASE_URL", postgres.url(HOME.sockets))
 os.environ.setdefault("REDIS_URL", valkey.url(HOME.sockets))
 os.environ["LONGTAIL_VAR"] = str(VAR)
 os.environ["LONGTAIL_SECRET_KEY"] = "not a secret: this process serves tests only"
+# Threads of torch that spin would starve everything else on a small machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 try:
     django.setup()
 except Exception as error:  # noqa: BLE001
@@ -53,7 +56,7 @@ def start_service(
         process = subprocess.Popen(
             tethered(command, account=HOME.account, death_signal=death_signal),
             cwd="/",
-            env=postgres.server_environment(),
+            env=service_environment(),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -97,6 +97,11 @@ def open_home(var: Path, account: Account | None) -> Home:
     return Home(home, _open_sockets(home / "run", account), account)
 
 
+def service_environment() -> dict[str, str]:
+    """What a service may know of our environment: no secret, no PGDATA or PGPORT."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+
+
 def reachable_copy(source: Path, home: Home, name: str) -> Path:
     """`source` (a file or a tree), or a copy in bin/ when the account cannot reach it."""
     if blocked_by(source if source.is_dir() else source.parent, home.account) is None:

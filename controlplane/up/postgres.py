@@ -19,7 +19,7 @@ from pathlib import Path
 import psycopg
 
 from controlplane.up.errors import CannotStart
-from controlplane.up.places import Home, reachable_copy
+from controlplane.up.places import Home, reachable_copy, service_environment
 from controlplane.up.tether import Account, tethered
 
 MIN_MAJOR = 14  # the oldest that Django 5.2 supports
@@ -154,6 +154,15 @@ def unready(database_url: str) -> str | None:
     return None
 
 
+def no_database_yet(server: Postgres) -> str | None:
+    """Why Longtail's database cannot be used yet, or None; creates it where there is none."""
+    try:
+        ensure_database(server)
+    except psycopg.Error as error:
+        return str(error).strip().splitlines()[-1]
+    return None
+
+
 def explain(log: str) -> str | None:
     """A sentence for a server that ended, from the end of its log; None if nothing is known."""
     if "No space left on device" in log:
@@ -174,7 +183,7 @@ def _initdb(binaries: Binaries, data: Path, account: Account | None) -> None:
     done = subprocess.run(
         tethered(command, account=account),
         cwd="/",
-        env=server_environment(),
+        env=service_environment(),
         capture_output=True,
         text=True,
         check=False,
@@ -186,11 +195,6 @@ def _initdb(binaries: Binaries, data: Path, account: Account | None) -> None:
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
     reason = explain(done.stderr) or done.stderr.strip().splitlines()[-1]
     raise CannotStart(f"{binaries} could not make a database in {data}: {reason}")
-
-
-def server_environment() -> dict[str, str]:
-    """What a service may know of our environment: no secret, no PGDATA or PGPORT."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 
 def _system_directories() -> list[Path]:

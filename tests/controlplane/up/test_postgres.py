@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -18,7 +19,7 @@ def test_the_session_database_answers(services: None) -> None:
     assert row == (1,)
 
 
-def test_data_is_opened_only_by_its_own_major_version(tmp_path) -> None:
+def test_data_is_opened_only_by_its_own_major_version(tmp_path: Path) -> None:
     newer = Binaries(tmp_path, "18.4", "system")
     older = Binaries(tmp_path, "16.14", "wheel")
     (tmp_path / "PG_VERSION").write_text("16\n")
