@@ -205,33 +205,33 @@ class _Run:
         room = self.limits.token_cap - len(self.transcript.tokens) - len(self.pending)
         if room < 1:
             raise Stop(StopReason.TOKEN_CAP)
-        rid = f"{self.task.key}.{index}."
         tokens = self.transcript.tokens.tolist() + self.pending
         while True:
             try:
-                with self.cancel.aborting(lambda: self.client.abort(rid)):
-                    generation = self.client.generate(
-                        tokens,
-                        rid=rid,
-                        max_new_tokens=min(self.limits.turn_token_cap, room),
-                        temperature=self.limits.temperature,
-                        stop_token_ids=(self.chat.end_id,),
-                        sampling=self.limits.sampling,
-                        timeout_s=self.limits.llm_call_s,
-                    )
-                break
+                generation = self.call_model(f"{self.task.key}.{index}.", tokens, room)
             except ContextOverflow as overflow:
-                if index == 0:
-                    raise Failure(
-                        FailureStage.INFER, FailureClass.TASK_DEFECT, str(overflow)
-                    ) from overflow
-                raise Stop(StopReason.TOKEN_CAP) from overflow
+                if index > 0:
+                    raise Stop(StopReason.TOKEN_CAP) from overflow
+                raise Failure(
+                    FailureStage.INFER, FailureClass.TASK_DEFECT, str(overflow)
+                ) from overflow
             except Failure as failure:
                 self.wait_for_capacity(failure)
-        self.transcript.append_forced(self.pending)
-        self.pending = []
-        self.transcript.append_sampled(generation)
-        return generation
+            else:
+                self.transcript.append(self.pending, generation)
+                return generation
+
+    def call_model(self, rid: str, tokens: list[int], room: int) -> Generation:
+        with self.cancel.aborting(lambda: self.client.abort(rid)):
+            return self.client.generate(
+                tokens,
+                rid=rid,
+                max_new_tokens=min(self.limits.turn_token_cap, room),
+                temperature=self.limits.temperature,
+                stop_token_ids=(self.chat.end_id,),
+                sampling=self.limits.sampling,
+                timeout_s=self.limits.llm_call_s,
+            )
 
     def wait_for_capacity(self, failure: Failure) -> None:
         """Sleep if the engine only asked to come back later and patience lasts; else raise the

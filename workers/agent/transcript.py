@@ -63,16 +63,12 @@ class Transcript:
     cached_tokens: int = 0
     output_tokens: int = 0
 
-    def append_forced(self, ids: list[int]) -> None:
-        """Tokens the policy did not choose: prompt, observation, a missing end token."""
-        self.tokens.extend(ids)
-        self.mask.frombytes(bytes(len(ids)))
-        self.logprobs.extend([0.0] * len(ids))
-        self.versions.extend([-1] * len(ids))
+    def append(self, forced: list[int], generation: Generation) -> None:
+        """One model call: the tokens that the policy did not choose (prompt, observation, a missing
+        end token), then what it sampled.
 
-    def append_sampled(self, generation: Generation) -> None:
-        """Raises Failure(infer, infer_infra) for an answer that cannot be trained on: no token at
-        all, or columns that do not fit together.
+        Raises Failure(infer, infer_infra) for an answer that cannot be trained on, no token at all
+        or columns that do not fit together, and then appends nothing.
         """
         ids, logprobs, versions = generation.output_ids, generation.logprobs, generation.versions
         if not ids or not len(ids) == len(logprobs) == len(versions):
@@ -81,9 +77,12 @@ class Transcript:
         if not math.isfinite(sum(logprobs)):
             problem = "the engine's log-probs are not finite"
             raise Failure(FailureStage.INFER, FailureClass.INFER_INFRA, problem)
+        self.tokens.extend(forced)
         self.tokens.extend(ids)
-        self.mask.frombytes(b"\x01" * len(ids))
+        self.mask.frombytes(bytes(len(forced)) + b"\x01" * len(ids))
+        self.logprobs.extend([0.0] * len(forced))
         self.logprobs.extend(logprobs)
+        self.versions.extend([-1] * len(forced))
         self.versions.extend(versions)
         self.llm_s += generation.latency_s
         self.prompt_tokens += generation.prompt_tokens

@@ -10,6 +10,7 @@ from sandboxes.failures import Failure, FailureClass, FailureStage
 from tests.scripted_engine import Call, Reply, in_order
 from tests.workers.agent.conftest import LIMITS, Trial
 from workers.agent import prompts
+from workers.agent.cancel import CancelFlag
 from workers.agent.errors import Cancelled, StopReason
 from workers.agent.tools import ObservationPolicy
 from workers.agent.transcript import Transcript
@@ -322,12 +323,27 @@ def test_tokens_without_usable_log_probs_or_versions_are_an_infra_failure(
     broken: dict[str, list[float]],
 ) -> None:
     good = Generation([1, 2], [-1.0, -1.0], [0, 0], "stop", 3, 0, 0.1, 0.0)
+    transcript = Transcript()
     with pytest.raises(Failure) as failure:
-        Transcript().append_sampled(replace(good, **broken))  # type: ignore[arg-type]
+        transcript.append([7], replace(good, **broken))
     assert failure.value.kind is FailureClass.INFER_INFRA
+    assert len(transcript.arrays()) == 0
 
 
 # ---------------------------------------------------------------------------- cancelling
+
+
+def cancel_after(called: threading.Event, trial: Trial, reason: str) -> threading.Thread:
+    """As a heartbeat does: again and again."""
+
+    def cancel() -> None:
+        called.wait(10)
+        for _ in range(2):
+            trial.cancel.cancel(reason)
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    return thread
 
 
 def test_a_cancelled_trajectory_calls_no_model(trial: Start) -> None:
@@ -347,10 +363,7 @@ def test_cancelling_during_a_model_call_aborts_it_at_the_engine(trial: Start, ch
         return Reply(chat.action("submit"), delay_s=60)
 
     t = trial(script=script)
-    canceller = threading.Thread(
-        target=lambda: (called.wait(10), [t.cancel.cancel("stale") for _ in range(2)])
-    )
-    canceller.start()
+    canceller = cancel_after(called, t, "stale")
     with pytest.raises(Cancelled) as cancelled:
         t.run(replace(LIMITS, llm_call_s=90))
     canceller.join()
@@ -359,7 +372,7 @@ def test_cancelling_during_a_model_call_aborts_it_at_the_engine(trial: Start, ch
     assert t.transcript.num_turns == 0
 
 
-def test_cancelling_while_an_engine_is_dead_still_ends_the_trajectory(trial: Start) -> None:
+def test_cancelling_a_call_that_hangs_ends_with_the_calls_own_timeout(trial: Start) -> None:
     called = threading.Event()
 
     def script(call: Call) -> Reply:
@@ -367,17 +380,20 @@ def test_cancelling_while_an_engine_is_dead_still_ends_the_trajectory(trial: Sta
         return Reply(fault="hang")
 
     t = trial(script=script)
-
-    def kill_and_cancel() -> None:
-        called.wait(10)
-        t.engine.close()
-        t.cancel.cancel("run_stopped")
-
-    canceller = threading.Thread(target=kill_and_cancel)
-    canceller.start()
+    canceller = cancel_after(called, t, "run_stopped")
     with pytest.raises(Cancelled):
-        t.run(replace(LIMITS, llm_call_s=30))
+        t.run(replace(LIMITS, llm_call_s=0.5))
     canceller.join()
+
+
+def test_a_dead_engine_cannot_stop_a_cancellation() -> None:
+    def abort() -> None:
+        raise Failure(FailureStage.INFER, FailureClass.INFER_INFRA, "connection refused")
+
+    flag = CancelFlag()
+    with pytest.raises(Cancelled), flag.aborting(abort):
+        flag.cancel("stale")
+        flag.check()
 
 
 def test_cancelling_ends_the_wait_for_a_full_queue(trial: Start) -> None:
@@ -388,8 +404,7 @@ def test_cancelling_ends_the_wait_for_a_full_queue(trial: Start) -> None:
         return Reply(fault="queue_full")
 
     t = trial(script=script)
-    canceller = threading.Thread(target=lambda: (called.wait(10), t.cancel.cancel("stale")))
-    canceller.start()
+    canceller = cancel_after(called, t, "stale")
     with pytest.raises(Cancelled):
         t.run(replace(LIMITS, capacity_wait_s=1_000))
     canceller.join()
@@ -399,8 +414,7 @@ def test_cancelling_ends_the_wait_for_a_full_queue(trial: Start) -> None:
 
 
 class DyingSandbox:
-    """A real sandbox whose box dies under a command that holds `die`: the driver's view of a kill.
-    """
+    """A real sandbox whose box dies under a command that holds `die`."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
@@ -431,7 +445,7 @@ def test_a_failure_that_cancelling_caused_is_a_cancellation(trial: Start) -> Non
         t.cancel.cancel("run_stopped")
         return original(command, **options)  # type: ignore[arg-type]
 
-    sandbox.exec = cancel_then_die  # type: ignore[method-assign, assignment]
+    sandbox.exec = cancel_then_die  # type: ignore[method-assign]
     with pytest.raises(Cancelled):
         t.run()
 
