@@ -105,7 +105,7 @@ class Layer(nn.Module):
         self.down = nn.Linear(c.ff_width, c.width, bias=False)
 
     def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """x [.., d]; cos, sin [.., 1, hd / 2] -> q [.., heads, hd], k and v [.., kv_heads, hd]."""
+        """x [.., d]; cos, sin [.., 1, hd] -> q [.., heads, hd], k and v [.., kv_heads, hd]."""
         c = self.config
         heads = self.qkv(self.input_norm(x)).unflatten(-1, (-1, c.head_dim))
         q, k, v = heads.split([c.num_heads, c.num_kv_heads, c.num_kv_heads], -2)
@@ -122,9 +122,11 @@ class Layer(nn.Module):
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary positions in the half-split layout of Hugging Face (RoFormer, arXiv 2104.09864)."""
-    a, b = x.chunk(2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+    """Rotary positions in the half-split layout of Hugging Face (RoFormer, arXiv 2104.09864).
+
+    x [.., heads, hd]; cos is [c, c] and sin [-s, s], [.., 1, hd]: three operations, not seven.
+    """
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -157,8 +159,9 @@ class Model(nn.Module):
         angle = (
             torch.arange(c.max_positions, dtype=torch.float32)[:, None] * c.rope_theta**-exponent
         )
-        self.register_buffer("cos", angle.cos(), persistent=False)
-        self.register_buffer("sin", angle.sin(), persistent=False)
+        cos, sin = angle.cos(), angle.sin()
+        self.register_buffer("cos", torch.cat([cos, cos], -1), persistent=False)
+        self.register_buffer("sin", torch.cat([-sin, sin], -1), persistent=False)
 
     def hidden(self, ids: Tensor, lengths: Sequence[int] | None = None) -> Tensor:
         """The training pass: states after the last norm, for `logits` where they are needed.
