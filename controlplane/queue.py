@@ -8,19 +8,58 @@ from __future__ import annotations
 
 import logging
 
+import redis
 from celery import current_app
 from django.db import transaction
 
+from controlplane.live import connection
+
 log = logging.getLogger(__name__)
+
+_WANTED = "longtail:schedule:wanted"
+_QUEUED = "longtail:schedule:queued"
+_QUEUED_TTL_S = 5
 
 
 def enqueue(path: str, *args: int | str, expires_s: float | None = None) -> None:
     """Send the job at dotted `path` with ids once the present transaction commits."""
+    transaction.on_commit(lambda: _send(path, *args, expires_s=expires_s), robust=True)
 
-    def send() -> None:
-        try:
-            current_app.send_task(path, args=args, expires=expires_s, retry=False)
-        except Exception as error:
-            log.warning("could not enqueue %s%s: %s", path, args, error)
 
-    transaction.on_commit(send, robust=True)
+def poke() -> None:
+    """Ask for a pass of the scheduler on commit. Pokes while one is queued or runs are merged into one."""
+    transaction.on_commit(_poke, robust=True)
+
+
+def _poke() -> None:
+    try:
+        connection().set(_WANTED, 1)
+        is_first = connection().set(_QUEUED, 1, nx=True, ex=_QUEUED_TTL_S)
+    except redis.RedisError as error:
+        log.debug("poke lost: %s", error)
+        return
+    if is_first:
+        _send("runs.jobs.schedule", expires_s=_QUEUED_TTL_S)
+
+
+def take_pokes() -> bool:
+    """At the start of a pass: was one asked for since the last call?"""
+    try:
+        return bool(connection().getdel(_WANTED))
+    except redis.RedisError:
+        return False
+
+
+def end_passes() -> None:
+    """The scheduling job is over: the next poke sends a new one."""
+    try:
+        connection().delete(_QUEUED)
+    except redis.RedisError as error:
+        log.debug("could not clear the poke: %s", error)
+
+
+def _send(path: str, *args: int | str, expires_s: float | None = None) -> None:
+    try:
+        current_app.send_task(path, args=args, expires=expires_s, retry=False)
+    except Exception as error:
+        log.warning("could not enqueue %s%s: %s", path, args, error)

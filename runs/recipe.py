@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from controlplane.errors import FieldError, Invalid
+from runs.advantages import default_min_valid
 
 
 class _Strict(BaseModel):
@@ -159,7 +160,7 @@ class RlStage(_Strict):
 
     @property
     def required_valid(self) -> int:
-        return self.min_valid or max(2, self.group_size // 2)
+        return self.min_valid or default_min_valid(self.group_size)
 
     @property
     def hard_staleness(self) -> int:
@@ -233,7 +234,9 @@ class Recipe(_Strict):
         ]
         for (low_name, low), (high_name, high) in zip(chain, chain[1:], strict=False):
             if low >= high:
-                raise ValueError(f"{high_name}: {high:g} s must be more than {low_name} ({low:g} s)")
+                raise ValueError(
+                    f"{high_name}: {high:g} s must be more than {low_name} ({low:g} s)"
+                )
         needed = t.start_s + t.setup_s + t.agent_s + t.verify_s
         if self.sandbox.lifetime_s < needed:
             raise ValueError(
@@ -256,7 +259,9 @@ class Recipe(_Strict):
                 continue
             admitted = (stage.max_staleness + 1) * stage.groups_per_step * stage.group_size
             if self.rollout.max_in_flight > admitted:
-                least = -(-self.rollout.max_in_flight // (stage.groups_per_step * stage.group_size)) - 1
+                least = (
+                    -(-self.rollout.max_in_flight // (stage.groups_per_step * stage.group_size)) - 1
+                )
                 raise ValueError(
                     f"stages/{index}/max_staleness: {stage.max_staleness} admits at most {admitted} "
                     f"trajectories, fewer than rollout/max_in_flight ({self.rollout.max_in_flight}); "

@@ -7,7 +7,7 @@ from runs.models.group import Group
 from runs.models.metric import MetricPoint
 from runs.models.recipe import Recipe
 from runs.models.run import Run, Stage
-from runs.models.step import Step
+from runs.models.step import Consumption, Step
 from runs.models.task import Task, TaskSet
 from runs.models.trajectory import Attempt, Trajectory, Turn
 from runs.models.worker import Node, Worker
@@ -15,6 +15,7 @@ from runs.models.worker import Node, Worker
 __all__ = [
     "Attempt",
     "Checkpoint",
+    "Consumption",
     "Engine",
     "Event",
     "Group",

@@ -58,7 +58,9 @@ class WeightVersion(models.Model):
     pruned_at = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "version"], name="one_weight_version")]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "version"], name="one_weight_version")
+        ]
 
     def __str__(self) -> str:
         return f"version {self.version} of run {self.run_id}"

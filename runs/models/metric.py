@@ -17,7 +17,9 @@ class MetricPoint(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["run", "name", "resume", "step"], name="one_metric_point")
+            models.UniqueConstraint(
+                fields=["run", "name", "resume", "step"], name="one_metric_point"
+            )
         ]
 
     def __str__(self) -> str:

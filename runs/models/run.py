@@ -47,7 +47,7 @@ class Run(LifecycleModel):
     recipe_source = models.TextField()
     seed = models.IntegerField()
     created_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL)
-    idempotency_key = models.CharField(max_length=200, null=True)  # noqa: DJ001 - NULL is "none given"
+    idempotency_key = models.CharField(max_length=200, null=True)
     wait_sentence = models.TextField(default="")
     """What the run waits for now, and why, in one sentence."""
     stop_reason = models.TextField(default="")

@@ -57,3 +57,20 @@ class Step(LifecycleModel):
 
     def __str__(self) -> str:
         return f"step {self.index} of run {self.run_id}"
+
+
+class Consumption(models.Model):
+    """A step trained on a trajectory. More than one row of steps that still count is a trajectory trained twice."""
+
+    step = models.ForeignKey(Step, on_delete=models.CASCADE, related_name="consumptions")
+    trajectory = models.ForeignKey(
+        "Trajectory", on_delete=models.CASCADE, related_name="consumptions"
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["step", "trajectory"], name="consumed_once_a_step")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.trajectory_id} in step {self.step_id}"

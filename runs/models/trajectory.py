@@ -88,6 +88,8 @@ class Attempt(LifecycleModel):
         TIME_CAP = "time_cap"
         NO_ACTION = "no_action"
         LOOP = "loop"
+        BROKE_SANDBOX = "broke_sandbox"
+        """The agent's own commands ended its box twice: attributed to the policy, reward 0."""
 
     class CancelReason(models.TextChoices):
         STALE = "stale"
@@ -127,6 +129,8 @@ class Attempt(LifecycleModel):
     failure_stage = models.CharField(max_length=16, default="", blank=True)
     failure_class = models.CharField(max_length=24, default="", blank=True)
     failure_message = models.TextField(default="", blank=True)
+    is_suspect = models.BooleanField(default=False)
+    """The failure may be the agent's own doing; the second suspicion is attributed to the policy."""
     blob = models.CharField(max_length=300, default="", blank=True)
     """Blob key of tokens, mask, log-probs and versions (workers/rl/arrays.py)."""
     num_turns = models.IntegerField(default=0)
@@ -187,6 +191,8 @@ class Turn(models.Model):
     action = models.TextField()
     command = models.TextField()
     observation = models.TextField()
+    log = models.TextField()
+    """The raw output; empty where it equals the observation."""
     exit_code = models.IntegerField(null=True)
     finish_reason = models.CharField(max_length=16)
     prompt_tokens = models.IntegerField()

@@ -1,0 +1,410 @@
+"""Optimizer steps: a batch is claimed, trained, published; a roll-back supersedes and loses nothing.
+
+    begin_step ─ collecting ─ claim_batch ─ training ─ report_update ─ publishing ─ publish_step ─ done
+                                  │                                                      │
+                       groups: ready -> consumed                     weight version + 1, engines follow
+
+Invariants
+- A group is consumed by one step, in the transaction that fills the step; only a roll-back frees it.
+- A roll-back supersedes the steps after the checkpoint, frees their groups if their tokens are of the kept
+  lineage and fresh enough, drops the others with a reason, and publishes the kept weights as a new version.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Count
+
+from controlplane.errors import LeaseLost
+from controlplane.live import publish
+from controlplane.queue import poke
+from runs.events import StepChanged, run_topic
+from runs.models import (
+    Attempt,
+    Checkpoint,
+    Consumption,
+    Group,
+    Run,
+    Stage,
+    Step,
+    Trajectory,
+    WeightVersion,
+)
+from runs.recipe import RlStage, parse
+from runs.selectors.steps import rollout_metrics, staleness_of
+from runs.services.events import say
+from runs.services.groups import drop
+from runs.services.metrics import record_metrics
+
+
+@dataclass(frozen=True)
+class BatchMember:
+    """A trajectory of a batch: where its arrays are, and its stored advantage."""
+
+    trajectory_id: int
+    group_id: int
+    blob: str
+    advantage: float
+
+
+@dataclass(frozen=True)
+class Batch:
+    step_id: int
+    version: int
+    """The trainer's weights: distances are counted from here."""
+    members: list[BatchMember]
+
+
+def announce(step: Step) -> None:
+    event = StepChanged(run=step.run_id, step=step.pk, status=step.status)
+    publish(run_topic(step.run.project_id, step.run_id), event)
+
+
+def _owned_stage(stage_id: int, token: uuid.UUID) -> Stage:
+    stage = (
+        Stage.objects.select_for_update(of=("self",))
+        .select_related("run")
+        .filter(pk=stage_id, lease_token=token, status=Stage.Status.RUNNING)
+        .first()
+    )
+    if stage is None:
+        raise LeaseLost(f"Stage {stage_id} is no longer ours.")
+    return stage
+
+
+@transaction.atomic
+def begin_step(stage_id: int, token: uuid.UUID, *, now: datetime) -> int:
+    """The next step of the stage, collecting; returns its id. Raises LeaseLost."""
+    stage = _owned_stage(stage_id, token)
+    step = Step.objects.create(
+        run=stage.run,
+        stage=stage,
+        index=stage.num_steps_done + 1,
+        resume=stage.run.resume,
+        trained_version=stage.run.weight_version,
+        started_at=now,
+    )
+    announce(step)
+    poke()
+    return step.pk
+
+
+@transaction.atomic
+def claim_batch(stage_id: int, token: uuid.UUID, step_id: int, *, now: datetime) -> Batch | None:
+    """Consume the oldest ready groups, or None while there are too few. Raises LeaseLost.
+
+    Groups whose oldest token is past the hard bound are dropped here, too: the check that counts.
+    """
+    stage = _owned_stage(stage_id, token)
+    run = stage.run
+    plan = parse(run.recipe).stages[stage.index]
+    assert isinstance(plan, RlStage)
+    is_filled = stage.groups.filter(status=Group.Status.READY).count() >= plan.groups_per_step
+    if run.status != Run.Status.RUNNING or not is_filled:
+        return None
+    drop_stale_groups(stage, plan, now=now)
+    ready = list(
+        stage.groups.select_for_update()
+        .filter(status=Group.Status.READY)
+        .order_by("index")[: plan.groups_per_step]
+    )
+    if len(ready) < plan.groups_per_step:
+        return None
+    step = Step.objects.get(pk=step_id)
+    members = [
+        BatchMember(trajectory_id, group_id, blob, advantage)
+        for trajectory_id, group_id, blob, advantage in Attempt.objects.filter(
+            trajectory__group__in=ready,
+            status=Attempt.Status.COMPLETED,
+            trajectory__status=Trajectory.Status.COMPLETED,
+        )
+        .order_by("trajectory__group__index", "trajectory__index")
+        .values_list("trajectory_id", "trajectory__group_id", "blob", "trajectory__advantage")
+    ]
+    for group in ready:
+        group.move(Group.Status.CONSUMED, step=step, finished_at=now)
+    Consumption.objects.bulk_create(
+        Consumption(step=step, trajectory_id=member.trajectory_id) for member in members
+    )
+    step.move(
+        Step.Status.TRAINING,
+        num_groups=len(ready),
+        num_trajectories=len(members),
+        trained_version=run.weight_version,
+        reward_mean=_mean_reward(ready),
+    )
+    announce(step)
+    poke()
+    return Batch(step.pk, run.weight_version, members)
+
+
+def _mean_reward(groups: list[Group]) -> float | None:
+    """Mean over the valid trajectories of the groups."""
+    total = sum((g.reward_mean or 0.0) * (g.num_valid or 0) for g in groups)
+    num = sum(g.num_valid or 0 for g in groups)
+    return total / num if num else None
+
+
+@transaction.atomic
+def report_update(
+    stage_id: int,
+    token: uuid.UUID,
+    step_id: int,
+    *,
+    metrics: Mapping[str, float],
+    wait_s: float,
+    logprob_s: float,
+    update_s: float,
+) -> None:
+    """training -> publishing: the optimizer has stepped. Raises LeaseLost."""
+    _owned_stage(stage_id, token)
+    step = Step.objects.select_related("run").get(pk=step_id)
+    step.move(
+        Step.Status.PUBLISHING,
+        metrics=dict(metrics),
+        wait_s=wait_s,
+        logprob_s=logprob_s,
+        update_s=update_s,
+    )
+    announce(step)
+
+
+@transaction.atomic
+def publish_step(
+    stage_id: int,
+    token: uuid.UUID,
+    step_id: int,
+    *,
+    blob: str,
+    publish_s: float,
+    metric_step: int,
+    now: datetime,
+) -> int:
+    """publishing -> done: the weights become the run's next version. Raises LeaseLost."""
+    stage = _owned_stage(stage_id, token)
+    run = stage.run
+    step = Step.objects.select_related("run").get(pk=step_id)
+    version = publish_weights(run, blob=blob, step=metric_step, now=now)
+    step.move(Step.Status.DONE, finished_at=now, published_version=version, publish_s=publish_s)
+    Stage.objects.filter(pk=stage.pk).update(num_steps_done=step.index)
+    values = dict(step.metrics) | rollout_metrics(step) | staleness_of(step)
+    values |= {
+        "time/wait_s": step.wait_s,
+        "time/logprob_s": step.logprob_s,
+        "time/update_s": step.update_s,
+        "time/publish_s": publish_s,
+    }
+    record_metrics(run, values, step=metric_step, now=now)
+    announce(step)
+    poke()
+    return version
+
+
+def publish_weights(run: Run, *, blob: str, step: int, now: datetime) -> int:
+    """The run's next version, from the one it has now; engines converge to it."""
+    run = Run.objects.select_for_update().get(pk=run.pk)
+    version = run.next_version
+    WeightVersion.objects.create(
+        run=run,
+        version=version,
+        parent_version=run.weight_version,
+        resume=run.resume,
+        step=step,
+        blob=blob,
+        published_at=now,
+    )
+    Run.objects.filter(pk=run.pk).update(weight_version=version, next_version=version + 1)
+    return version
+
+
+@transaction.atomic
+def publish_stage_weights(
+    stage_id: int, token: uuid.UUID, *, blob: str, step: int, now: datetime
+) -> int:
+    """The one publication of an SFT stage, at its end. Raises LeaseLost."""
+    stage = _owned_stage(stage_id, token)
+    version = publish_weights(stage.run, blob=blob, step=step, now=now)
+    poke()
+    return version
+
+
+@transaction.atomic
+def record_checkpoint(
+    stage_id: int,
+    token: uuid.UUID,
+    *,
+    blob: str,
+    num_bytes: int,
+    step: int,
+    keep: int,
+    now: datetime,
+) -> list[str]:
+    """A complete trainer state; older ones beyond `keep` are pruned: their blobs come back for deletion."""
+    stage = _owned_stage(stage_id, token)
+    Checkpoint.objects.create(
+        run=stage.run,
+        stage=stage,
+        step=step,
+        resume=stage.run.resume,
+        weight_version=Run.objects.values_list("weight_version", flat=True).get(pk=stage.run_id),
+        status=Checkpoint.Status.COMPLETE,
+        blob=blob,
+        num_bytes=num_bytes,
+        created_at=now,
+    )
+    old = list(stage.checkpoints.filter(status=Checkpoint.Status.COMPLETE).order_by("-id")[keep:])
+    for checkpoint in old:
+        checkpoint.move(Checkpoint.Status.PRUNED)
+    return [checkpoint.blob for checkpoint in old]
+
+
+@transaction.atomic
+def condemn_checkpoint(stage_id: int, token: uuid.UUID, blob: str, *, now: datetime) -> None:
+    """A checkpoint that did not verify: the next claim goes back to the one before it."""
+    stage = _owned_stage(stage_id, token)
+    for checkpoint in stage.checkpoints.filter(blob=blob, status=Checkpoint.Status.COMPLETE):
+        checkpoint.move(Checkpoint.Status.CORRUPT)
+        say(
+            stage.run,
+            "checkpoint_corrupt",
+            f"The checkpoint of step {checkpoint.step} does not match its manifest and was set aside.",
+            now=now,
+            level="error",
+        )
+
+
+def last_checkpoint(stage: Stage) -> Checkpoint | None:
+    return stage.checkpoints.filter(status=Checkpoint.Status.COMPLETE).order_by("-id").first()
+
+
+def lineage(run: Run, version: int) -> dict[int, int]:
+    """Distance of each ancestor from `version`, itself 0, along parent versions."""
+    parents = dict(WeightVersion.objects.filter(run=run).values_list("version", "parent_version"))
+    distances: dict[int, int] = {}
+    current: int | None = version
+    while current is not None and current not in distances:
+        distances[current] = len(distances)
+        current = parents.get(current)
+    return distances
+
+
+def drop_stale_groups(stage: Stage, plan: RlStage, *, now: datetime) -> int:
+    """Drop ready groups, and cancel open ones, that may not be trained any more (invariants 3 and 6).
+
+    Stale: the oldest token is more than the hard bound away along the lineage. Superseded: weights off
+    the lineage wrote a token of it.
+    """
+    run = stage.run
+    distances = lineage(run, run.weight_version)
+    dropped: dict[str, int] = {}
+    live = stage.groups.filter(status__in=[Group.Status.OPEN, Group.Status.READY])
+    ranges = versions_written(stage)
+    for group in live.select_related("run", "stage"):
+        versions = ranges.get(group.pk, set())
+        if group.status == Group.Status.OPEN:
+            versions = versions | {group.opened_version}
+        if any(version not in distances for version in versions):
+            reason = Group.DropReason.SUPERSEDED
+        elif any(distances[version] > plan.hard_staleness for version in versions):
+            reason = Group.DropReason.STALE
+        else:
+            continue
+        drop(group, reason, now=now)
+        dropped[reason] = dropped.get(reason, 0) + 1
+    for reason, num in dropped.items():
+        say(
+            run,
+            f"groups_{reason}",
+            f"{num} groups were dropped: {_WHY[reason]}.",
+            now=now,
+            level="warning",
+        )
+    return sum(dropped.values())
+
+
+_WHY: dict[str, str] = {
+    Group.DropReason.STALE: "their oldest tokens are past the hard staleness bound",
+    Group.DropReason.SUPERSEDED: "weights of superseded steps wrote some of their tokens",
+}
+
+
+def versions_written(stage: Stage) -> dict[int, set[int]]:
+    """By live group, every version between the oldest and the newest of a finished member's tokens."""
+    ranges: dict[int, set[int]] = {}
+    rows = Trajectory.objects.filter(
+        group__stage=stage,
+        group__status__in=[Group.Status.OPEN, Group.Status.READY],
+        version_min__isnull=False,
+    ).values_list("group_id", "version_min", "version_max")
+    for group_id, low, high in rows:
+        ranges.setdefault(group_id, set()).update(range(low, high + 1))
+    return ranges
+
+
+@transaction.atomic
+def roll_back(stage: Stage, *, now: datetime) -> None:
+    """A new life of the trainer: back to the stage's last complete checkpoint (or its start)."""
+    run = stage.run
+    checkpoint = last_checkpoint(stage)
+    kept_step = checkpoint.step if checkpoint else 0
+    kept_version = checkpoint.weight_version if checkpoint else stage.weight_version or 0
+    unfinished = stage.steps.filter(
+        status__in=[Step.Status.COLLECTING, Step.Status.TRAINING, Step.Status.PUBLISHING]
+    )
+    for step in unfinished:
+        _free_groups(step)
+        step.move(Step.Status.FAILED, finished_at=now)
+    superseded = list(stage.steps.filter(status=Step.Status.DONE, index__gt=kept_step))
+    Stage.objects.filter(pk=stage.pk).update(num_steps_done=kept_step)
+    stage.num_steps_done = kept_step
+    if not superseded:
+        say(
+            run,
+            "trainer_resumed",
+            f"Trainer life {run.resume} goes on after step {kept_step}; nothing was lost.",
+            now=now,
+        )
+        return
+    for step in superseded:
+        _free_groups(step)
+        step.move(Step.Status.SUPERSEDED)
+    blob = WeightVersion.objects.filter(run=run, version=kept_version).values_list(
+        "blob", flat=True
+    )
+    Run.objects.filter(pk=run.pk).update(weight_version=kept_version)
+    version = publish_weights(run, blob=blob.first() or "", step=kept_step, now=now)
+    run.refresh_from_db()
+    plan = parse(run.recipe).stages[stage.index]
+    assert isinstance(plan, RlStage)
+    num_dropped = drop_stale_groups(stage, plan, now=now)
+    say(
+        run,
+        "rolled_back",
+        f"Trainer life {run.resume} goes on from the checkpoint of step {kept_step} as weight version "
+        f"{version}: {len(superseded)} steps are superseded, {num_dropped} groups dropped.",
+        now=now,
+        level="warning",
+    )
+
+
+def _free_groups(step: Step) -> None:
+    """consumed -> ready; freshness is judged when they are claimed again."""
+    for group in step.groups.filter(status=Group.Status.CONSUMED):
+        group.move(Group.Status.READY, step=None, finished_at=None)
+
+
+def count_trained_twice(run: Run) -> int:
+    """Trajectories trained by more than one step that still counts: always 0 (invariant 3)."""
+    return (
+        Consumption.objects.filter(step__run=run)
+        .exclude(step__status__in=[Step.Status.SUPERSEDED, Step.Status.FAILED])
+        .values("trajectory")
+        .annotate(num=Count("step"))
+        .filter(num__gt=1)
+        .count()
+    )

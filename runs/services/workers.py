@@ -1,0 +1,91 @@
+"""Nodes and workers: registered once, kept alive by one heartbeat a process."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from runs.models import Attempt, Engine, Node, Stage, Worker
+from runs.services.attempts import expire_attempts
+from sandboxes.services import end_sandboxes
+
+
+@transaction.atomic
+def register_worker(
+    *,
+    hostname: str,
+    name: str,
+    kind: str,
+    boot_id: str,
+    pid: int,
+    num_slots: int,
+    num_cpus: int,
+    memory_bytes: int,
+    capabilities: dict[str, object],
+    now: datetime,
+) -> Worker:
+    """A worker process has started. An earlier life of the same name is over: what it held is lost at once."""
+    node, _ = Node.objects.update_or_create(
+        hostname=hostname,
+        defaults={"num_cpus": num_cpus, "memory_bytes": memory_bytes, "last_seen_at": now},
+        create_defaults={
+            "num_cpus": num_cpus,
+            "memory_bytes": memory_bytes,
+            "first_seen_at": now,
+            "last_seen_at": now,
+        },
+    )
+    earlier = Worker.objects.filter(
+        node=node, name=name, status__in=[Worker.Status.LIVE, Worker.Status.DRAINING]
+    ).exclude(boot_id=boot_id)
+    for worker in earlier:
+        lose_worker(
+            worker, now=now, sentence=f"Worker {name} ended without a word and was restarted."
+        )
+    worker, _ = Worker.objects.update_or_create(
+        boot_id=boot_id,
+        defaults={
+            "node": node,
+            "name": name,
+            "kind": kind,
+            "pid": pid,
+            "num_slots": num_slots,
+            "capabilities": capabilities,
+            "status": Worker.Status.LIVE,
+            "started_at": now,
+            "last_seen_at": now,
+        },
+    )
+    return worker
+
+
+def beat(worker: Worker) -> bool:
+    """The heartbeat's first half, by the database's clock; False when the worker was given up meanwhile."""
+    Node.objects.filter(pk=worker.node_id).update(last_seen_at=Now())
+    return bool(
+        Worker.objects.filter(
+            pk=worker.pk, status__in=[Worker.Status.LIVE, Worker.Status.DRAINING]
+        ).update(last_seen_at=Now())
+    )
+
+
+@transaction.atomic
+def lose_worker(worker: Worker, *, now: datetime, sentence: str) -> None:
+    """-> lost: its attempts are tried again, its stage and engine leases end now."""
+    Worker.objects.filter(pk=worker.pk).update(status=Worker.Status.LOST)
+    held = list(Attempt.objects.filter(worker=worker, status__in=Attempt.IN_FLIGHT))
+    expire_attempts(held, now=now, sentence=sentence)
+    end_sandboxes([attempt.pk for attempt in held], now=now)
+    Stage.objects.filter(lease_worker=worker, lease_token__isnull=False).update(
+        lease_expires_at=now
+    )
+    Engine.objects.filter(worker=worker, lease_token__isnull=False).update(lease_expires_at=now)
+
+
+@transaction.atomic
+def retire_worker(worker: Worker, *, now: datetime) -> None:
+    """A clean shutdown: as a loss, but said by the worker itself."""
+    lose_worker(worker, now=now, sentence=f"Worker {worker.name} was shut down.")
+    Worker.objects.filter(pk=worker.pk).update(status=Worker.Status.GONE)
