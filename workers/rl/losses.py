@@ -79,15 +79,16 @@ def correction_weights(prox: Tensor, mu: Tensor, objective: Objective) -> tuple[
     return raw, torch.ones_like(raw)
 
 
-def token_scale(document: Tensor, advantages: Tensor, objective: Objective) -> Tensor:
-    """The share of each trained token in the loss of ONE optimizer step.
+def token_scale(
+    document: Tensor, advantages: Tensor, chosen: Tensor, objective: Objective
+) -> Tensor:
+    """The share of each trained token in the loss of ONE optimizer step; 0 for all others.
 
-    document int64[n]: the sequence of each token; advantages [B]: one per sequence -> float32[n].
-    With denominator `nonzero`, sequences of advantage 0 count neither tokens nor sequences.
+    document int64[n]: the sequence of each token; advantages [B] and chosen bool[B]: one per
+    sequence, chosen by this optimizer step -> float32[n]. With denominator `nonzero`, sequences of
+    advantage 0 count neither tokens nor sequences.
     """
-    is_counted = (
-        advantages != 0 if objective.denominator == "nonzero" else torch.ones_like(advantages) > 0
-    )
+    is_counted = chosen & (advantages != 0) if objective.denominator == "nonzero" else chosen
     lengths = torch.bincount(document, minlength=len(advantages))
     num_sequences = is_counted.sum()
     match objective.loss_agg:

@@ -94,6 +94,7 @@ def test_the_weight_is_detached_and_multiplies_the_clipped_loss() -> None:
 
 DOCUMENT = torch.tensor([0, 0, 0, 1, 2, 2])
 ADVANTAGES = column(1.0, 0.0, -1.0)
+EVERY = torch.tensor([True] * 3)
 
 
 @pytest.mark.parametrize(
@@ -113,14 +114,23 @@ ADVANTAGES = column(1.0, 0.0, -1.0)
 def test_each_aggregation_gives_a_token_its_share(
     keys: dict[str, Any], expected: list[float]
 ) -> None:
-    scale = token_scale(DOCUMENT, ADVANTAGES, Objective(**keys))
+    scale = token_scale(DOCUMENT, ADVANTAGES, EVERY, Objective(**keys))
     assert scale.tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("loss_agg", ["token_mean", "sequence_mean"])
 def test_a_batch_without_any_advantage_has_scale_zero_not_nan(loss_agg: str) -> None:
     objective = Objective(loss_agg=loss_agg, denominator="nonzero")
-    assert token_scale(torch.tensor([0, 1]), column(0.0, 0.0), objective).tolist() == [0.0, 0.0]
+    scale = token_scale(DOCUMENT, torch.zeros(3), EVERY, objective)
+    assert scale.tolist() == [0.0] * 6
+
+
+def test_only_the_sequences_of_an_optimizer_step_are_in_its_denominator() -> None:
+    chosen = torch.tensor([False, True, True])
+    scale = token_scale(DOCUMENT, ADVANTAGES, chosen, Objective())
+    assert scale.tolist() == pytest.approx([0, 0, 0, 1 / 3, 1 / 3, 1 / 3])
+    scale = token_scale(DOCUMENT, ADVANTAGES, chosen, Objective(loss_agg="sequence_mean"))
+    assert scale.tolist() == pytest.approx([0, 0, 0, 1 / 2, 1 / 4, 1 / 4])
 
 
 @pytest.mark.parametrize(
@@ -171,7 +181,9 @@ def test_cutting_the_batch_into_packs_changes_neither_loss_nor_gradient(
     prox = torch.zeros(len(rows))
     mu = -column(*(row[2] for row in rows))
     advantages = column(*sequence_advantages)
-    scale = token_scale(document, advantages, objective) * column(*(row[3] for row in rows))
+    every = torch.tensor([True] * 4)
+    is_trained = column(*(row[3] for row in rows))
+    scale = token_scale(document, advantages, every, objective) * is_trained
     _, weights = correction_weights(prox, mu, objective)
 
     def gradient(parts: list[Tensor]) -> tuple[float, Tensor]:
