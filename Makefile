@@ -26,7 +26,7 @@ FRONTEND := $(wildcard frontend/package.json)
 CLIENT := $(wildcard client/pyproject.toml)
 FRONTEND_SOURCES := $(shell find frontend/src frontend/index.html frontend/vite.config.ts -type f 2>/dev/null)
 
-.PHONY: help setup setup-dev bubblewrap demo up test test-full test-python test-frontend lint schema lock clean
+.PHONY: help setup setup-dev bubblewrap demo up test test-full test-python test-frontend lint schema lock clean clean-data
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-11s %s\n", $$1, $$2}'
@@ -165,9 +165,13 @@ lock: | $(BIN)/python ## resolve the dependencies anew and write requirements/*.
 	$(LOCK) requirements/dev.lock $(LOCKED) --extra dev --constraint requirements/base.lock
 	$(LOCK) requirements/node.lock requirements/node.in
 
-clean: ## forget everything: environment, database, runs, builds
+clean: clean-data ## forget everything: database, runs, environment, builds
+	@rm -rf $(VENV) frontend/node_modules frontend/dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo "forgot the environment and all builds"
+
+clean-data: ## forget the database and all runs, wherever they lie
 	@if [ -e $(VAR)/up.lock ] && ! flock --nonblock $(VAR)/up.lock true; then echo "Longtail runs here: stop it first."; exit 1; fi
 	@for link in $(VAR)/services/run $(VAR)/services; do if [ -L "$$link" ]; then rm -rf "$$(readlink -f "$$link")"; fi; done
-	@rm -rf $(VAR) $(VENV) frontend/node_modules frontend/dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
-	@echo "forgot the environment, the database, all runs and all builds"
+	@rm -rf $(VAR)
+	@echo "forgot the database and all runs"

@@ -62,7 +62,7 @@ def stages(
 
     Raises CannotStart: a service cannot be prepared, or one given by URL does not answer.
     """
-    services, addresses = _services(home)
+    embedded, addresses = services(home)
     env = {
         **os.environ,
         **ONE_THREAD,
@@ -99,7 +99,7 @@ def stages(
         for number in range(1, num_rollout_workers + 1)
     ]
     others = [worker("train", "train", 1), worker("engine", "engine", 8)]
-    return [services, [migrate], [web, worker("control", "control", 4), beat, *rollouts, *others]]
+    return [embedded, [migrate], [web, worker("control", "control", 4), beat, *rollouts, *others]]
 
 
 def choose_port(host: str, wanted: int | None, say: Callable[[str, str], None]) -> int:
@@ -125,7 +125,7 @@ def choose_port(host: str, wanted: int | None, say: Callable[[str, str], None]) 
     raise CannotStart(f"Every port from {DEFAULT_PORT} on is taken: use --port.")
 
 
-def _services(home: Home) -> tuple[list[Process], dict[str, str]]:
+def services(home: Home) -> tuple[list[Process], dict[str, str]]:
     """The embedded services to run, and the addresses of all."""
     embedded = []
     if database_url := os.environ.get("DATABASE_URL"):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,8 +14,8 @@ import pytest
 
 from controlplane.up.environment import ROOT
 from controlplane.up.supervisor import MAX_DELAY_S, backoff_s
+from tests.controlplane.up.watching import PATIENCE_S, Lines, eventually, processes_of
 
-PATIENCE_S = 30
 NEVER = "while :; do sleep 1; done"
 
 # A supervisor of its own process: the rows of its table come as JSON, its lines go to stdout.
@@ -46,23 +44,6 @@ except CannotStart as error:
 """
 
 
-class Lines:
-    """What a process printed so far, and a wait for more."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        self.seen: list[str] = []
-
-    def until(self, text: str) -> None:
-        """Read on to the line that holds `text`."""
-        assert self.process.stdout
-        for line in self.process.stdout:
-            self.seen.append(line.strip())
-            if text in line:
-                return
-        pytest.fail(f"{text!r} was never said, only {self.seen}")
-
-
 Start = Callable[..., Lines]
 
 
@@ -83,26 +64,6 @@ def supervise(tmp_path: Path) -> Iterator[Start]:
     for process in started:
         process.kill()
         process.wait()
-
-
-def processes_of(marker: str) -> list[int]:
-    """Pids whose environment or command line holds `marker`."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            with contextlib.suppress(OSError):
-                if marker.encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-    return found
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_a_stage_waits_until_the_one_before_is_ready(supervise: Start) -> None:
