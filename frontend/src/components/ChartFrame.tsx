@@ -1,0 +1,59 @@
+import { type ReactNode, useId, useState } from "react";
+
+import classes from "./ChartFrame.module.css";
+
+export type LegendItem = { label: string; color: string; mark?: "line" | "dots" | "block" | "dashes" };
+
+type Props = {
+  title: string;
+  /** Unit and population: "over valid trajectories of a step". */
+  note?: string;
+  legend?: LegendItem[];
+  readout?: ReactNode;
+  /** The same values as rows. Every drawing has one. */
+  twin: ReactNode;
+  children: ReactNode;
+};
+
+export function ChartFrame({ title, note, legend = [], readout, twin, children }: Props) {
+  const [isTable, setTable] = useState(false);
+  const id = useId();
+  return (
+    <section className={classes.frame} aria-labelledby={id}>
+      <header className={classes.header}>
+        <h2 id={id}>{title}</h2>
+        {note !== undefined && <span className={classes.note}>{note}</span>}
+        <button type="button" className={classes.toggle} aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+          {isTable ? "Chart" : "Table"}
+        </button>
+      </header>
+      {isTable ? <div className={classes.twin}>{twin}</div> : children}
+      {!isTable && (legend.length > 0 || readout !== undefined) && (
+        <footer className={classes.footer}>
+          {legend.map((item) => (
+            <span key={item.label} className={classes.item}>
+              <svg width="16" height="8" aria-hidden="true">
+                <Mark item={item} />
+              </svg>
+              {item.label}
+            </span>
+          ))}
+          {readout}
+        </footer>
+      )}
+    </section>
+  );
+}
+
+function Mark({ item }: { item: LegendItem }) {
+  switch (item.mark ?? "line") {
+    case "line":
+      return <path d="M0 4h16" stroke={item.color} strokeWidth="2" />;
+    case "dashes":
+      return <path d="M0 4h16" stroke={item.color} strokeWidth="1.5" strokeDasharray="4 3" />;
+    case "dots":
+      return <path d="M2 5h.01M8 3h.01M14 5h.01" stroke={item.color} strokeWidth="3.500" strokeLinecap="round" />;
+    case "block":
+      return <rect x="3" width="10" height="8" fill={item.color} />;
+  }
+}

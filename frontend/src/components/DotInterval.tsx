@@ -1,0 +1,113 @@
+import { formatShare } from "../lib/format";
+import { ChartFrame } from "./ChartFrame";
+import classes from "./DotInterval.module.css";
+import { useWidth } from "./useWidth";
+
+export type Estimate = { label: string; value: number; low: number; high: number; note: string; color?: string };
+export type Reference = { label: string; value: number };
+
+type Props = { title: string; note?: string; estimates: readonly Estimate[]; references?: readonly Reference[]; empty: string };
+
+const ROW_PX = 44;
+const LEFT_PX = 72;
+const RIGHT_PX = 16;
+
+/** Shares with their intervals, one row each, and lines to compare them with. */
+export function DotInterval({ title, note, estimates, references = [], empty }: Props) {
+  const [host, width] = useWidth<HTMLDivElement>();
+  const top = axisTop(Math.max(0.05, ...estimates.map((one) => one.high), ...references.map((one) => one.value)));
+  const x = (value: number) => LEFT_PX + (value / top) * (width - LEFT_PX - RIGHT_PX);
+  const height = estimates.length * ROW_PX + 22;
+
+  return (
+    <ChartFrame
+      title={title}
+      {...(note === undefined ? {} : { note })}
+      legend={references.map((one) => ({ label: `${one.label} ${formatShare(one.value)}`, color: "var(--ink-3)", mark: "dashes" as const }))}
+      twin={<Twin estimates={estimates} references={references} />}
+    >
+      <div ref={host} className={classes.host}>
+        {estimates.length === 0 ? (
+          <div className={classes.nothing}>{empty}</div>
+        ) : (
+          <svg width={width} height={height} role="img" aria-label={`${title}: ${estimates.map((one) => `${one.label} ${formatShare(one.value)}, ${one.note}`).join("; ")}`}>
+            {[0, 0.25, 0.5, 0.75, 1].map((part) => (
+              <g key={part}>
+                <line x1={x(part * top)} x2={x(part * top)} y1={0} y2={height - 20} className={classes.grid} />
+                <text x={x(part * top)} y={height - 5} textAnchor="middle" className={classes.tick}>
+                  {Math.round(part * top * 100)} %
+                </text>
+              </g>
+            ))}
+            {references.map((one) => (
+              <line key={one.label} x1={x(one.value)} x2={x(one.value)} y1={0} y2={height - 20} className={classes.reference}>
+                <title>{`${one.label} ${formatShare(one.value)}`}</title>
+              </line>
+            ))}
+            {estimates.map((one, row) => {
+              const y = row * ROW_PX + 15;
+              const isRight = x(one.high) > width * 0.62;
+              return (
+                <g key={one.label} style={{ color: one.color ?? "var(--role-trainer)" }}>
+                  <title>{`${one.label}: ${formatShare(one.value)} [${formatShare(one.low)}, ${formatShare(one.high)}], ${one.note}`}</title>
+                  <text x={0} y={y + 4} className={classes.label}>
+                    {one.label}
+                  </text>
+                  <path d={`M${x(one.low)} ${y}H${x(one.high)}M${x(one.low)} ${y - 5}v10M${x(one.high)} ${y - 5}v10`} stroke="currentColor" strokeWidth="1.5" />
+                  <circle cx={x(one.value)} cy={y} r="4.5" fill="currentColor" />
+                  <text
+                    x={isRight ? width - RIGHT_PX : Math.max(x(one.low), LEFT_PX)}
+                    y={y + 19}
+                    textAnchor={isRight ? "end" : "start"}
+                    className={classes.tick}
+                  >
+                    <tspan className={classes.value}>{formatShare(one.value)}</tspan> [{formatShare(one.low)}, {formatShare(one.high)}] · {one.note}
+                  </text>
+                </g>
+              );
+            })}
+          </svg>
+        )}
+      </div>
+    </ChartFrame>
+  );
+}
+
+/** 0.2, 0.4, 0.6, 0.8 or 1: quarters of it are round. */
+function axisTop(value: number): number {
+  return [0.1, 0.2, 0.4, 0.6, 0.8, 1].find((top) => top >= value) ?? 1;
+}
+
+function Twin({ estimates, references }: { estimates: readonly Estimate[]; references: readonly Reference[] }) {
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">stage</th>
+          <th scope="col">solve rate</th>
+          <th scope="col">low</th>
+          <th scope="col">high</th>
+          <th scope="col">population</th>
+        </tr>
+      </thead>
+      <tbody>
+        {estimates.map((one) => (
+          <tr key={one.label}>
+            <td>{one.label}</td>
+            <td>{formatShare(one.value)}</td>
+            <td>{formatShare(one.low)}</td>
+            <td>{formatShare(one.high)}</td>
+            <td>{one.note}</td>
+          </tr>
+        ))}
+        {references.map((one) => (
+          <tr key={one.label}>
+            <td>{one.label}</td>
+            <td>{formatShare(one.value)}</td>
+            <td colSpan={3}>baseline</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,134 @@
+import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+
+import { metricsQuery, runQuery, stepsQuery } from "../../api/runs";
+import type { MetricSeries } from "../../api/types";
+import { type Curve, MetricChart } from "../../components/MetricChart";
+import { StackedBar } from "../../components/StackedBar";
+import { Stat, StatRow } from "../../components/Stat";
+import { formatCount, formatNumber, formatShare } from "../../lib/format";
+import { readValue } from "../../lib/series";
+import { EventFeed } from "./EventFeed";
+import classes from "./OverviewTab.module.css";
+import { SolveRates } from "./SolveRates";
+import { StageStepper } from "./StageStepper";
+
+const route = getRouteApi("/shell/runs/$run/overview");
+
+const METRICS = [
+  "reward/mean", "rollout/trajectories_per_h", "rollout/consumed_per_h", "rollout/staleness_mean", "rollout/staleness_max",
+  "train/grad_norm", "train/logprob_gap", "train/ess", "train/entropy", "train/zero_gradient",
+] as const;
+
+/** The first screen: is it alive, what does it wait for, does it learn, what is wrong. */
+export function OverviewTab() {
+  const { run: id } = route.useParams();
+  const { data: run } = useSuspenseQuery(runQuery(id));
+  const { data: series } = useQuery(metricsQuery(id, METRICS));
+  const { data: steps } = useQuery(stepsQuery(id));
+  const curve = (name: (typeof METRICS)[number], label: string, color: string) => curveOf(series, name, label, color);
+  const { counts } = run;
+  const ended = counts.completed + counts.failed;
+
+  return (
+    <div className={classes.page}>
+      <StatRow label="Now">
+        <Stat label="Produced" value={formatCount(counts.produced_per_h)} unit="trajectories/h" note="completed, last window" />
+        <Stat label="Consumed" value={formatCount(counts.consumed_per_h)} unit="trajectories/h" note="trained, last window" />
+        <Stat label="In flight" value={formatCount(counts.in_flight)} note={`of ${formatCount(counts.max_in_flight)}`} />
+        <Stat label="Completed" value={formatCount(counts.completed)} note={`${formatCount(counts.cancelled)} cancelled`} />
+        <Stat
+          label="Invalid"
+          value={formatCount(counts.failed)}
+          note={`${formatShare(ended === 0 ? null : counts.failed / ended)} of finished; no reward`}
+        />
+        <Stat label="Infra failures" value={formatCount(counts.infra_failures)} note="of attempts, retried" />
+        <Stat label="Staleness" value={formatNumber(lastValue(series, "rollout/staleness_mean"))} unit="versions" note="mean of the last step" />
+        <Stat label="Trained twice" value={formatCount(counts.trained_twice)} note="must stay 0" />
+      </StatRow>
+      <StageStepper stages={run.stages} />
+      <div className={classes.wide}>
+        <MetricChart
+          title="Reward"
+          note="mean over valid trajectories of a step"
+          curves={[curve("reward/mean", "reward", "--role-rollout")]}
+          range={{ min: 0 }}
+          height={200}
+        />
+        <SolveRates stages={run.stages} />
+      </div>
+      <div className={classes.grid}>
+        <StackedBar
+          title="Step breakdown"
+          note="seconds; publish is not part of the sum"
+          parts={STEP_PARTS}
+          lane={PUBLISH}
+          bars={(steps?.results ?? []).map((step) => ({
+            label: String(step.index),
+            isGhost: step.status === "superseded",
+            values: { wait: step.wait_s, logprob: step.logprob_s, update: step.update_s, publish: step.publish_s },
+          }))}
+          height={200}
+        />
+        <MetricChart
+          title="Trajectories per hour"
+          note="completed against consumed; failures apart"
+          curves={[
+            curve("rollout/trajectories_per_h", "produced", "--role-rollout"),
+            curve("rollout/consumed_per_h", "consumed", "--role-trainer"),
+          ]}
+          range={{ min: 0 }}
+          window={1}
+        />
+        <MetricChart
+          title="Staleness"
+          note="weight versions behind the trainer"
+          curves={[
+            curve("rollout/staleness_mean", "mean", "--role-rollout"),
+            curve("rollout/staleness_max", "oldest", "--tone-unsolved"),
+          ]}
+          range={{ min: 0 }}
+          window={1}
+        />
+        <MetricChart title="Gradient norm" note="before clipping" curves={[curve("train/grad_norm", "norm", "--role-trainer")]} range={{ min: 0 }} />
+        <MetricChart
+          title="Log-prob gap"
+          note="mean |log π − log μ| over trained tokens"
+          curves={[curve("train/logprob_gap", "gap", "--role-trainer")]}
+          range={{ min: 0 }}
+        />
+        <MetricChart
+          title="Effective sample size"
+          note="share of trained tokens"
+          curves={[curve("train/ess", "ESS", "--role-trainer")]}
+          range={{ min: 0, max: 1 }}
+        />
+        <MetricChart title="Entropy" note="nats a token" curves={[curve("train/entropy", "entropy", "--role-llm")]} range={{ min: 0 }} />
+        <MetricChart
+          title="Steps without a gradient"
+          note="1 when no group had mixed rewards"
+          curves={[curve("train/zero_gradient", "zero gradient", "--tone-unsolved")]}
+          range={{ min: 0, max: 1 }}
+        />
+        <EventFeed run={id} limit={8} />
+      </div>
+    </div>
+  );
+}
+
+const STEP_PARTS = [
+  { key: "update", label: "update", color: "var(--role-trainer)" },
+  { key: "logprob", label: "log-prob", color: "color-mix(in srgb, var(--role-trainer) 45%, var(--paper))" },
+  { key: "wait", label: "wait", color: "color-mix(in srgb, var(--role-rollout) 70%, var(--paper))" },
+];
+const PUBLISH = { key: "publish", label: "publish", color: "var(--role-llm)" };
+
+function curveOf(series: MetricSeries[] | undefined, name: string, label: string, color: string): Curve {
+  const points = series?.find((one) => one.name === name)?.points ?? [];
+  return { label, color, points: points.map(([resume, step, value]) => ({ resume, step, value: readValue(value) })) };
+}
+
+function lastValue(series: MetricSeries[] | undefined, name: string): number | null {
+  const last = series?.find((one) => one.name === name)?.points.at(-1);
+  return last === undefined ? null : readValue(last[2]);
+}

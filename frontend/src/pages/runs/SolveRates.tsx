@@ -1,0 +1,39 @@
+import type { Stage } from "../../api/types";
+import { DotInterval, type Estimate, type Reference } from "../../components/DotInterval";
+
+/** Solve rate of each evaluation with its interval, and the blind searches it must beat. */
+export function SolveRates({ stages }: { stages: Stage[] }) {
+  return (
+    <DotInterval
+      title="Solve rate"
+      note="pass@1 on held-out tasks, 95 % clustered by task"
+      estimates={estimatesOf(stages)}
+      references={baselinesOf(stages)}
+      empty="No evaluation has finished"
+    />
+  );
+}
+
+export function estimatesOf(stages: readonly Stage[]): Estimate[] {
+  return stages.flatMap(({ name, result }) =>
+    result === null
+      ? []
+      : [
+          {
+            label: name,
+            value: result.pass_at_1,
+            low: result.low,
+            high: result.high,
+            note: `${result.tasks} tasks, ${result.attempts} valid${result.invalid > 0 ? `, ${result.invalid} invalid` : ""}`,
+          },
+        ],
+  );
+}
+
+export function baselinesOf(stages: readonly Stage[]): Reference[] {
+  const last = stages.findLast((stage) => stage.result?.baselines !== undefined);
+  return Object.entries(last?.result?.baselines ?? {}).map(([name, { mean }]) => ({
+    label: name.replaceAll("_", " "),
+    value: mean,
+  }));
+}

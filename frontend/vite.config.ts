@@ -1,0 +1,32 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vitest/config";
+
+// The Django process that `npm run dev` talks to.
+const backend = process.env.LONGTAIL_URL ?? "http://127.0.0.1:8000";
+
+export default defineConfig({
+  plugins: [react()],
+  // Django serves index.html itself (with a nonce) and finds the hashed files in the manifest.
+  base: "/static/app/",
+  build: {
+    manifest: true,
+    target: "es2022",
+    // data: URLs would need a wider Content-Security-Policy.
+    assetsInlineLimit: 0,
+    chunkSizeWarningLimit: 900,
+  },
+  server: {
+    proxy: {
+      "/api": backend,
+      "/ws": { target: backend, ws: true },
+    },
+  },
+  test: {
+    environment: "jsdom",
+    environmentOptions: { jsdom: { url: "http://longtail.test/" } },
+    include: ["src/**/*.test.{ts,tsx}"],
+    setupFiles: ["src/test/setup.ts"],
+    reporters: ["default", "./scripts/summary-reporter.mjs"],
+    restoreMocks: true,
+  },
+});
