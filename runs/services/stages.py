@@ -70,12 +70,10 @@ class TrainingPlan:
     run_id: int
     project_id: int
     token: uuid.UUID
-    kind: str
-    name: str
+    stage_index: int
     resume: int
     seed: int
     recipe: dict[str, Any]
-    stage: dict[str, Any]
     weights: str
     """Blob prefix of the weights to start from; empty: the recipe's model."""
     checkpoint: str
@@ -120,18 +118,15 @@ def claim_stage(stage_id: int, worker_id: int, *, now: datetime) -> TrainingPlan
         known = MetricPoint.objects.filter(run=run, name="sft/loss", at__lt=stage.started_at)
         offset = known.aggregate(last=Max("step"))["last"] or 0
     weights = WeightVersion.objects.filter(run=run, version=stage.weight_version or 0).first()
-    recipe = parse(run.recipe)
     return TrainingPlan(
         stage_id=stage.pk,
         run_id=run.pk,
         project_id=run.project_id,
         token=token,
-        kind=stage.kind,
-        name=stage.name,
+        stage_index=stage.index,
         resume=run.resume,
         seed=run.seed,
         recipe=run.recipe,
-        stage=recipe.stages[stage.index].model_dump(mode="json"),
         weights=weights.blob if weights else "",
         checkpoint=checkpoint.blob if checkpoint else "",
         num_steps_done=stage.num_steps_done,

@@ -1,0 +1,112 @@
+"""Turns are written by COPY, many attempts at once, and only for attempts whose lease still holds."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from django.db import connection, transaction
+
+from controlplane.live import followed, publish
+from runs.events import TurnsAdded, trajectory_topic
+
+
+class TurnValues(Protocol):
+    """One turn, as workers record it."""
+
+    index: int
+    started_at: float
+    llm_s: float
+    exec_s: float
+    action: str
+    command: str
+    observation: str
+    log: str
+    exit_code: int | None
+    finish_reason: str
+    prompt_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    version_min: int | None
+    version_max: int | None
+    is_timed_out: bool
+    truncated_bytes: int
+
+
+@dataclass(frozen=True)
+class AttemptTurns:
+    """New turns of one attempt, in order, under the lease that they were made under."""
+
+    project_id: int
+    trajectory_id: int
+    attempt_id: int
+    token: uuid.UUID
+    turns: Sequence[TurnValues]
+
+
+_COPY = (
+    "COPY runs_turn (attempt_id, index, started_at, llm_s, exec_s, action, command, observation, log,"
+    " exit_code, finish_reason, prompt_tokens, output_tokens, cached_tokens, version_min,"
+    " version_max, is_timed_out, truncated_bytes) FROM STDIN"
+)
+
+
+@transaction.atomic
+def copy_turns(batch: Sequence[AttemptTurns]) -> set[int]:
+    """Write the batch in one transaction; returns the attempts whose lease is gone: their rows are discarded."""
+    ids = [entry.attempt_id for entry in batch]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT id, lease_token FROM runs_attempt WHERE id = ANY(%s)"
+            " AND status IN ('starting', 'running', 'grading') ORDER BY id FOR SHARE",
+            [ids],
+        )
+        tokens = dict(cursor.fetchall())
+        kept = [entry for entry in batch if tokens.get(entry.attempt_id) == entry.token]
+        with cursor.copy(_COPY) as copy:
+            for entry in kept:
+                for turn in entry.turns:
+                    copy.write_row(_row(entry.attempt_id, turn))
+    _tell(kept)
+    return set(ids) - {entry.attempt_id for entry in kept}
+
+
+def _row(attempt_id: int, turn: TurnValues) -> tuple[object, ...]:
+    return (
+        attempt_id,
+        turn.index,
+        datetime.fromtimestamp(turn.started_at, UTC),
+        turn.llm_s,
+        turn.exec_s,
+        turn.action,
+        turn.command,
+        turn.observation,
+        turn.log,
+        turn.exit_code,
+        turn.finish_reason,
+        turn.prompt_tokens,
+        turn.output_tokens,
+        turn.cached_tokens,
+        turn.version_min,
+        turn.version_max,
+        turn.is_timed_out,
+        turn.truncated_bytes,
+    )
+
+
+def _tell(batch: Sequence[AttemptTurns]) -> None:
+    topics = {trajectory_topic(e.project_id, e.trajectory_id): e for e in batch if e.turns}
+    for topic in followed(list(topics)):
+        entry = topics[topic]
+        publish(
+            topic,
+            TurnsAdded(
+                trajectory=entry.trajectory_id,
+                attempt=entry.attempt_id,
+                first_index=entry.turns[0].index,
+                last_index=entry.turns[-1].index,
+            ),
+        )

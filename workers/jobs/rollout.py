@@ -1,0 +1,331 @@
+"""One Celery job per attempt: box, agent, grade, report.
+
+    claim ─> box ─> running ─> run_trajectory ─> grading ─> grade ─> turns and blob durable ─> completed
+      │        │                    │                          │
+      │        └────── Failure ─────┴──────────────────────────┴──> failed (reward NULL), retried by budget
+      └─ LeaseLost anywhere: the box ends, nothing is reported
+
+Invariants
+- No database connection is held across a model or sandbox call.
+- A reward is reported only by `complete_attempt`, only with what `grade` returned.
+- What is not a Failure is `unknown`: no reward (fails closed).
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from celery import shared_task
+from django.db import DatabaseError
+from django.utils import timezone
+
+from controlplane.blobs import fresh_key
+from controlplane.errors import LeaseLost
+from runs import recipe as recipes
+from runs.services import attempts
+from runs.services.preflight import resolve_path
+from sandboxes.drivers.base import Sandbox, SandboxSpec
+from sandboxes.failures import Failure, FailureClass, FailureStage
+from sandboxes.models import Sandbox as SandboxRow
+from sandboxes.services import record_sandbox
+from workers.agent.errors import Cancelled
+from workers.agent.grading import Grade, grade, restore
+from workers.agent.loop import AgentLimits, AgentTask, run_trajectory
+from workers.agent.tools import ObservationPolicy
+from workers.agent.transcript import Transcript, TurnRecord
+from workers.engines.chat import Chat, load_chat
+from workers.engines.client import EngineClient
+from workers.jobs.runtime import Lease, Runtime, database, runtime
+from workers.jobs.task_files import TaskCache, TaskFiles
+from workers.recorder import Recorder
+from workers.rl.arrays import encode
+
+log = logging.getLogger(__name__)
+
+MAX_CHANGES_BYTES = 8 * 2**20
+MAX_GRADE_OUTPUT_CHARS = 20_000
+
+
+@shared_task(ignore_result=True)
+def run_attempt(attempt_id: int) -> None:
+    """Claim the attempt and see it to its end; a copy of the message does nothing."""
+    process = runtime()
+    assignment = database(
+        lambda: attempts.claim_attempt(attempt_id, process.row.pk, now=timezone.now())
+    )
+    if assignment is None:
+        return
+    lease = Lease(attempt_id, assignment.token)
+    process.hold(lease)
+    try:
+        _Attempt(process, assignment, lease).run()
+    except LeaseLost:
+        log.warning("attempt %s: the lease was lost; nothing is reported", attempt_id)
+    except DatabaseError:
+        log.exception("attempt %s: the report did not reach the database", attempt_id)
+    finally:
+        process.let_go(lease)
+        recorder().forget(attempt_id)
+
+
+@lru_cache(maxsize=1)
+def recorder() -> Recorder:
+    return Recorder()
+
+
+@lru_cache(maxsize=1)
+def task_cache() -> TaskCache:
+    process = runtime()
+    owner = (process.driver.uid, process.driver.gid) if process.driver.is_root else None
+    return TaskCache(process.store, process.cache_dir, owner)
+
+
+@lru_cache(maxsize=8)
+def chat_of(model_path: str) -> Chat:
+    return load_chat(resolve_path(model_path))
+
+
+@lru_cache(maxsize=64)
+def client_of(url: str) -> EngineClient:
+    return EngineClient(url, max_connections=runtime().num_slots)
+
+
+@dataclass
+class _Attempt:
+    process: Runtime
+    assignment: attempts.Assignment
+    lease: Lease
+    transcript: Transcript = field(default_factory=Transcript)
+    timings: dict[str, float] = field(default_factory=dict)
+    stop_reason: str = ""
+    grade: dict[str, Any] = field(default_factory=dict)
+    box: Sandbox | None = None
+
+    def __post_init__(self) -> None:
+        self.recipe = recipes.parse(self.assignment.recipe)
+        self.key = f"attempt-{self.assignment.attempt_id}"
+
+    def run(self) -> None:
+        """Every end is reported exactly once, after the box is gone and what was recorded is durable."""
+        try:
+            reward = self.live()
+        except LeaseLost:
+            self.end_box()
+            raise
+        except Cancelled:
+            self.end_box()
+            self.report_cancelled()
+        except Failure as failure:
+            self.end_box(failed=failure.stage in (FailureStage.START, FailureStage.SETUP))
+            self.report_failed(failure)
+        except Exception as error:
+            log.exception("attempt %s failed in our own code", self.assignment.attempt_id)
+            self.end_box()
+            self.report_failed(
+                Failure(FailureStage.EXEC, FailureClass.UNKNOWN, f"{type(error).__name__}: {error}")
+            )
+        else:
+            self.end_box()
+            self.report_completed(reward)
+
+    def live(self) -> float:
+        """The attempt's life in its box; returns the reward."""
+        files = task_cache().files(self.assignment.task.archive, self.assignment.task.digest)
+        box = self.start_box(files)
+        self.advance("running")
+        plan = self.recipe.stages[self.assignment.stage_index]
+        assert not isinstance(plan, recipes.SftStage)
+        outcome = run_trajectory(
+            AgentTask(self.key, self.assignment.task.instruction, self.recipe.agent.system),
+            box,
+            client_of(self.assignment.engine_url),
+            chat_of(self.recipe.model.path),
+            limits_of(self.recipe, plan.temperature),
+            self.record,
+            cancel=self.lease.flag,
+            transcript=self.transcript,
+        )
+        self.stop_reason = outcome.stop_reason.value
+        self.timings |= {"llm": outcome.llm_s, "exec": outcome.exec_s}
+        self.advance("grading")
+        verdict = self.verify(box, files)
+        self.grade = {
+            "details": dict(verdict.details),
+            "output": verdict.output[:MAX_GRADE_OUTPUT_CHARS],
+            "duration_s": verdict.duration_s,
+        }
+        return verdict.reward
+
+    def start_box(self, files: TaskFiles) -> Sandbox:
+        self.box = box = self.process.driver.start(self.spec(files, self.key))
+        self.timings |= {name: box.timings.get(name, 0.0) for name in ("start", "setup")}
+        self.save_box(SandboxRow.Status.LEASED, is_ready=True)
+        return box
+
+    def spec(self, files: TaskFiles, key: str) -> SandboxSpec:
+        plan, times = self.recipe.sandbox, self.recipe.timeouts
+        return SandboxSpec(
+            key=key,
+            template=files.workspace,
+            setup=self.assignment.task.setup,
+            memory_bytes=plan.memory_mb * 2**20,
+            disk_bytes=plan.disk_mb * 2**20,
+            max_processes=plan.max_processes,
+            start_timeout_s=times.start_s,
+            setup_timeout_s=times.setup_s,
+            lifetime_s=plan.lifetime_s,
+        )
+
+    def verify(self, box: Sandbox, files: TaskFiles) -> Grade:
+        """Grade the state the agent left; once more, from the saved changes in a fresh box, if the verifier
+        itself broke down (domain.md: verify_infra, verify_timeout)."""
+        task = self.assignment.task
+        timeout_s = min(task.verify_timeout_s, self.recipe.timeouts.verify_s)
+        began = time.monotonic()
+        try:
+            box.kill_processes()
+            changes = box.changes(max_bytes=MAX_CHANGES_BYTES)
+            try:
+                return grade(box, files.tests, timeout_s, is_gold_verified=task.is_gold_verified)
+            except Failure as first:
+                if changes is None or first.kind is FailureClass.TASK_DEFECT:
+                    raise
+                return self.verify_again(files, changes, timeout_s, first)
+        finally:
+            self.timings["verify"] = time.monotonic() - began
+
+    def verify_again(
+        self, files: TaskFiles, changes: bytes, timeout_s: float, first: Failure
+    ) -> Grade:
+        """In a fresh box: a second breakdown that the agent's work may have caused is the agent's: reward 0."""
+        fresh = self.process.driver.start(self.spec(files, f"{self.key}-again"))
+        try:
+            restore(fresh, changes)
+            return grade(
+                fresh,
+                files.tests,
+                timeout_s,
+                is_gold_verified=self.assignment.task.is_gold_verified,
+            )
+        except Failure as second:
+            if first.by_policy and second.by_policy:
+                details = {"attributed": "policy", "first": str(first), "second": str(second)}
+                return Grade(0.0, details, "", 0.0)
+            raise
+        finally:
+            fresh.close()
+
+    def record(self, turn: TurnRecord) -> None:
+        a = self.assignment
+        recorder().add(a.project_id, a.trajectory_id, a.attempt_id, a.token, turn)
+
+    def advance(self, status: str) -> None:
+        self.lease.flag.check()
+        database(
+            lambda: attempts.advance_attempt(
+                self.assignment.attempt_id, self.assignment.token, status
+            )
+        )
+
+    def end_box(self, *, failed: bool = False) -> None:
+        if self.box is None:
+            return
+        began = time.monotonic()
+        self.box.close()
+        self.timings["teardown"] = time.monotonic() - began
+        if not self.lease.is_lost:
+            self.save_box(SandboxRow.Status.FAILED if failed else SandboxRow.Status.GONE)
+        self.box = None
+
+    def save_box(self, status: str, *, is_ready: bool = False) -> None:
+        database(
+            lambda: record_sandbox(
+                self.assignment.project_id,
+                key=self.key,
+                driver=self.process.driver.name,
+                level=self.process.capabilities["level"],
+                status=status,
+                attempt_id=self.assignment.attempt_id,
+                run_id=self.assignment.run_id,
+                worker=self.process.name,
+                timings=self.timings,
+                now=timezone.now(),
+                is_ready=is_ready,
+            )
+        )
+
+    def result(self) -> attempts.Result:
+        """What is left of the attempt, made durable first: its turns, then its arrays."""
+        if self.lease.is_lost:
+            raise LeaseLost(f"{self.key} is no longer ours.")
+        recorder().wait_durable(self.assignment.attempt_id)
+        script, blob = self.transcript, ""
+        arrays = script.arrays()
+        if script.num_turns:
+            blob = fresh_key(
+                f"p{self.assignment.project_id}/runs/{self.assignment.run_id}/attempts"
+            )
+            self.process.store.put(blob, encode(arrays))
+        sampled = arrays.versions[arrays.versions >= 0]
+        return attempts.Result(
+            blob=blob,
+            stop_reason=self.stop_reason,
+            num_turns=script.num_turns,
+            prompt_tokens=script.prompt_tokens,
+            output_tokens=script.output_tokens,
+            version_min=int(sampled.min()) if sampled.size else None,
+            version_max=int(sampled.max()) if sampled.size else None,
+            timings=self.timings,
+            grade=self.grade,
+        )
+
+    def report_completed(self, reward: float) -> None:
+        a, result = self.assignment, self.result()
+        database(
+            lambda: attempts.complete_attempt(
+                a.attempt_id, a.token, result, reward=reward, now=timezone.now()
+            )
+        )
+
+    def report_failed(self, failure: Failure) -> None:
+        a, result = self.assignment, self.result()
+        database(
+            lambda: attempts.fail_attempt(
+                a.attempt_id,
+                a.token,
+                failure,
+                result,
+                now=timezone.now(),
+                host=socket.gethostname(),
+                driver=self.process.driver.name,
+            )
+        )
+
+    def report_cancelled(self) -> None:
+        if self.lease.is_lost:
+            raise LeaseLost(f"{self.key} is no longer ours.")
+        a, result = self.assignment, self.result()
+        database(lambda: attempts.cancel_attempt(a.attempt_id, a.token, result, now=timezone.now()))
+
+
+def limits_of(recipe: recipes.Recipe, temperature: float) -> AgentLimits:
+    """The recipe's caps, as the loop reads them."""
+    agent, times = recipe.agent, recipe.timeouts
+    return AgentLimits(
+        turn_cap=agent.turn_cap,
+        turn_token_cap=agent.turn_token_cap,
+        token_cap=agent.token_cap,
+        agent_s=times.agent_s,
+        llm_call_s=times.llm_call_s,
+        command_s=times.command_s,
+        format=agent.format,
+        temperature=temperature,
+        observation=ObservationPolicy(max_bytes=agent.observation_bytes),
+        no_action_cap=agent.no_action_cap,
+    )

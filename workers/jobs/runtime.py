@@ -1,0 +1,240 @@
+"""What one worker process keeps: its Worker row, its heartbeat, its leases, its driver and caches.
+
+One heartbeat thread renews all leases of the process in one UPDATE ... RETURNING every HEARTBEAT_S and gets
+cancel flags back. Invariants: a lease that is missing from the answer, or that could not be renewed for one
+TTL, is lost: its flag is set, its job kills the sandbox and reports nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from celery.signals import worker_init, worker_ready, worker_shutdown
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.utils import timezone
+
+from controlplane.blobs import BlobStore
+from controlplane.errors import LeaseLost
+from runs.models import Worker
+from runs.services import attempts, stages, workers
+from workers.agent.cancel import CancelFlag
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+LOST = "lease_lost"
+
+
+@dataclass
+class Lease:
+    """One attempt that this process runs."""
+
+    attempt_id: int
+    token: uuid.UUID
+    flag: CancelFlag = field(default_factory=CancelFlag)
+
+    @property
+    def is_lost(self) -> bool:
+        return self.flag.reason == LOST
+
+
+@dataclass
+class StageLease:
+    """The training stage that this process runs; on_lost kills the trainer."""
+
+    stage_id: int
+    token: uuid.UUID
+    on_lost: Callable[[], None]
+    run_status: str = "running"
+    is_lost: bool = False
+
+
+class Runtime:
+    """One a process; built before any thread, because the sandbox spawner must be started first."""
+
+    def __init__(self, kind: str, name: str, num_slots: int) -> None:
+        self.kind, self.name, self.num_slots = kind, name, num_slots
+        self.store = BlobStore(settings.BLOB_URL)
+        self.cache_dir = _reachable_cache()
+        self.capabilities: dict[str, Any] = {}
+        self.driver: Any = None
+        if kind == Worker.Kind.ROLLOUT:
+            from sandboxes.drivers.local import LocalDriver
+
+            self.driver = LocalDriver()
+            found = self.driver.probe()
+            self.capabilities = {
+                "driver": found.driver,
+                "level": found.level,
+                "features": dict(found.features),
+                "missing": list(found.missing),
+            }
+        self._leases: dict[int, Lease] = {}
+        self._stage: StageLease | None = None
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._renewed_at = time.monotonic()
+        self.worker: Worker | None = None
+
+    @property
+    def row(self) -> Worker:
+        """The present Worker row; a new one after this process was given up for lost."""
+        assert self.worker is not None
+        return self.worker
+
+    def start(self) -> None:
+        """Register and begin to beat."""
+        self._register()
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def _register(self) -> None:
+        self.worker = database(
+            lambda: workers.register_worker(
+                hostname=socket.gethostname(),
+                name=self.name,
+                kind=self.kind,
+                boot_id=uuid.uuid4().hex,
+                pid=os.getpid(),
+                num_slots=self.num_slots,
+                num_cpus=os.cpu_count() or 1,
+                memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+                capabilities=self.capabilities,
+                now=timezone.now(),
+            )
+        )
+
+    def hold(self, lease: Lease) -> None:
+        with self._lock:
+            self._leases[lease.attempt_id] = lease
+
+    def let_go(self, lease: Lease) -> None:
+        with self._lock:
+            self._leases.pop(lease.attempt_id, None)
+
+    def hold_stage(self, lease: StageLease | None) -> None:
+        with self._lock:
+            self._stage = lease
+
+    def _beat(self) -> None:
+        while not self._stopping.wait(settings.HEARTBEAT_S):
+            try:
+                self._renew()
+                self._renewed_at = time.monotonic()
+            except DatabaseError as error:
+                log.warning("no heartbeat: %s", error)
+                if time.monotonic() - self._renewed_at > settings.LEASE_TTL_S:
+                    self._lose_everything()
+            except Exception:
+                log.exception("the heartbeat failed")
+            finally:
+                connection.close()
+
+    def _renew(self) -> None:
+        with self._lock:
+            held = list(self._leases.values())
+            stage = self._stage
+        is_known = workers.beat(self.row)
+        states = attempts.renew_attempts(self.row) if held else {}
+        for lease in held:
+            state = states.get(lease.attempt_id)
+            if state is None or state.token != lease.token:
+                lease.flag.cancel(LOST)
+            elif state.cancel_reason:
+                lease.flag.cancel(state.cancel_reason)
+        if stage is not None:
+            try:
+                stage.run_status = stages.renew_stage(stage.stage_id, stage.token)
+            except LeaseLost:
+                self._lose_stage(stage)
+        if not is_known:
+            log.warning("this worker was given up for lost: registering anew")
+            self._register()
+
+    def _lose_stage(self, stage: StageLease) -> None:
+        if not stage.is_lost:
+            stage.is_lost = True
+            stage.on_lost()
+
+    def _lose_everything(self) -> None:
+        with self._lock:
+            held, stage = list(self._leases.values()), self._stage
+        for lease in held:
+            lease.flag.cancel(LOST)
+        if stage is not None:
+            self._lose_stage(stage)
+
+    def stop(self) -> None:
+        """A clean shutdown: boxes end, what was in flight is tried again elsewhere."""
+        self._stopping.set()
+        self._lose_everything()
+        try:
+            database(lambda: workers.retire_worker(self.row, now=timezone.now()))
+        except DatabaseError as error:
+            log.warning("could not say goodbye: %s", error)
+        if self.driver is not None:
+            self.driver.close()
+
+
+def database(call: Callable[[], T]) -> T:
+    """Run one service and give the connection back: none is held across a model or sandbox call."""
+    try:
+        return call()
+    finally:
+        connection.close()
+
+
+def _reachable_cache() -> Path:
+    """Task templates must be readable by the sandboxes' uid: beside the services' data when that was moved."""
+    services = (settings.VAR_DIR / "services").resolve()
+    root = services if services.is_dir() else Path(settings.VAR_DIR)
+    path = root / "cache"
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o755)
+    return path
+
+
+_runtime: list[Runtime] = []
+
+
+def runtime() -> Runtime:
+    """This process's runtime. Raises RuntimeError outside a worker."""
+    if not _runtime:
+        raise RuntimeError("this process is not a worker")
+    return _runtime[0]
+
+
+@cache
+def _kind_of(queues: frozenset[str]) -> str | None:
+    kinds = queues & set(Worker.Kind.values)
+    return next(iter(kinds)) if len(kinds) == 1 else None
+
+
+@worker_init.connect
+def build(sender: Any, **_: object) -> None:
+    """In the main thread, before the pool: the spawner must not be forked from a threaded process."""
+    kind = _kind_of(frozenset(sender.app.amqp.queues.consume_from))
+    if kind is not None:
+        _runtime.append(Runtime(kind, sender.hostname.split("@")[0], sender.concurrency or 1))
+
+
+@worker_ready.connect
+def start(**_: object) -> None:
+    if _runtime:
+        _runtime[0].start()
+
+
+@worker_shutdown.connect
+def stop(**_: object) -> None:
+    if _runtime:
+        _runtime[0].stop()

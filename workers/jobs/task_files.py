@@ -1,0 +1,69 @@
+"""Task archives of the blob store, materialised once a node for the sandboxes to stand on."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from controlplane.blobs import BlobStore
+from sandboxes.failures import Failure, FailureClass, FailureStage
+
+
+@dataclass(frozen=True)
+class TaskFiles:
+    workspace: Path
+    """environment/workspace of the task: the lower layer of every sandbox of it."""
+    tests: dict[str, bytes]
+    """tests/ of the task, kept in this process: the agent's box never holds them before grading."""
+
+
+class TaskCache:
+    """Thread-safe by rename; owner is the sandboxes' uid, so that overlays may be written to."""
+
+    def __init__(self, store: BlobStore, root: Path, owner: tuple[int, int] | None) -> None:
+        self._store, self._root, self._owner = store, root / "tasks", owner
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._root.chmod(0o755)
+        self.files = lru_cache(maxsize=4096)(self._files)
+
+    def _files(self, archive: str, digest: str) -> TaskFiles:
+        """Raises Failure(image, image_error): the archive is gone or not what the row promised."""
+        try:
+            data = self._store.get(archive)
+        except OSError as error:
+            raise Failure(FailureStage.IMAGE, FailureClass.IMAGE_ERROR, str(error)) from error
+        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+            tests = {
+                member.name.removeprefix("tests/"): tar.extractfile(member).read()  # type: ignore[union-attr]
+                for member in tar.getmembers()
+                if member.isfile() and member.name.startswith("tests/")
+            }
+            target = self._root / digest
+            if not target.exists():
+                self._extract(tar, target)
+        return TaskFiles(target, tests)
+
+    def _extract(self, tar: tarfile.TarFile, target: Path) -> None:
+        prefix = "environment/workspace"
+        staging = Path(tempfile.mkdtemp(dir=self._root, prefix=".tmp-"))
+        try:
+            staging.chmod(0o755)
+            members = [m for m in tar.getmembers() if m.name.startswith(prefix + "/")]
+            tar.extractall(staging, members=members, filter="data")
+            workspace = staging / prefix
+            workspace.mkdir(parents=True, exist_ok=True)
+            if self._owner is not None:
+                for path in [workspace, *workspace.rglob("*")]:
+                    os.chown(path, *self._owner, follow_symlinks=False)
+            if not target.exists():
+                workspace.rename(target)
+        except FileExistsError:
+            pass
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
