@@ -45,6 +45,8 @@ VAR_DIR = Path(os.environ.get("LONGTAIL_VAR", BASE_DIR / "var")).resolve()
 BLOB_URL = os.environ.get("LONGTAIL_BLOB_URL", f"file://{VAR_DIR}/blobs")
 REDIS_URL = _required("REDIS_URL")
 BASE_URL = os.environ.get("LONGTAIL_BASE_URL", "http://127.0.0.1:8000")
+# Who may read /metrics from elsewhere than this machine; empty: nobody.
+METRICS_TOKEN = os.environ.get("LONGTAIL_METRICS_TOKEN", "")
 ALLOWED_HOSTS = os.environ.get("LONGTAIL_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]").split(",")
 # At most eight connections a process: 384 trajectories in flight use 60 or fewer (architecture.md).
 DB_POOL_SIZE = int(os.environ.get("LONGTAIL_DB_POOL", "8"))
@@ -158,8 +160,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["controlplane.api.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
-    "DEFAULT_PAGINATION_CLASS": "controlplane.api.KeysetPagination",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "controlplane.schema.AutoSchema",
     "EXCEPTION_HANDLER": "controlplane.api.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
@@ -172,7 +173,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
-    "ENUM_NAME_OVERRIDES": {},
+    "POSTPROCESSING_HOOKS": ["runs.api.live_schema.add_live_messages"],
 }
 
 LOGGING = {

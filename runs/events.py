@@ -106,6 +106,35 @@ _AnyEvent = (
 LiveEvent = Annotated[_AnyEvent, Field(discriminator="type")]
 
 
+class Subscribed(_Event):
+    """The topic is open: its beacon follows, then what changes."""
+
+    type: Literal["subscribed"] = "subscribed"
+    topic: str
+
+
+class Refused(_Event):
+    """The topic does not exist for this user, or the connection has too many."""
+
+    type: Literal["refused"] = "refused"
+    topic: str
+    code: Literal["not_found", "too_many_topics"]
+
+
+ServerMessage = Annotated[_AnyEvent | Subscribed | Refused, Field(discriminator="type")]
+
+
+class Subscribe(_Event):
+    subscribe: str
+
+
+class Unsubscribe(_Event):
+    unsubscribe: str
+
+
+ClientMessage = Subscribe | Unsubscribe
+
+
 def runs_topic(project_id: int) -> str:
     return f"p{project_id}.runs"
 

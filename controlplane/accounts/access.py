@@ -30,7 +30,11 @@ def role_in(actor: Actor, project_id: int) -> str | None:
         return role
     if token.project_id != project_id:
         return None
-    return min(role, token.role, key=_RANK.__getitem__)
+    return lower_role(role, token.role)
+
+
+def lower_role(one: str, other: str) -> str:
+    return min(one, other, key=_RANK.__getitem__)
 
 
 def presented_token(actor: User) -> ApiToken | None:

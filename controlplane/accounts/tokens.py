@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.utils import timezone
 from rest_framework import authentication, exceptions
 from rest_framework.request import Request
 
-from controlplane.accounts.models import ApiToken, Project, Role, User
+from controlplane.accounts.models import ApiToken, User
 
 _LAST_USED_EVERY = timedelta(minutes=1)
 
@@ -20,26 +20,10 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def issue_token(
-    user: User,
-    project: Project,
-    *,
-    name: str,
-    role: Role,
-    expires_at: datetime | None = None,
-) -> tuple[ApiToken, str]:
-    """A new token and its text, which cannot be shown again."""
-    prefix, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
-    token = ApiToken.objects.create(
-        user=user,
-        project=project,
-        name=name,
-        role=role,
-        prefix=prefix,
-        digest=digest(secret),
-        expires_at=expires_at,
-    )
-    return token, f"lt_{prefix}_{secret}"
+def is_usable(token: ApiToken) -> bool:
+    """Neither revoked nor past its end."""
+    is_over = token.expires_at is not None and token.expires_at <= timezone.now()
+    return token.revoked_at is None and not is_over
 
 
 class TokenAuthentication(authentication.BaseAuthentication):
@@ -66,10 +50,7 @@ class TokenAuthentication(authentication.BaseAuthentication):
         token = ApiToken.objects.select_related("user").filter(prefix=parts[1]).first()
         if token is None or not secrets.compare_digest(token.digest, digest(parts[2])):
             return None
-        is_over = token.expires_at is not None and token.expires_at <= timezone.now()
-        if token.revoked_at is not None or is_over or not token.user.is_active:
-            return None
-        return token
+        return token if is_usable(token) and token.user.is_active else None
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"

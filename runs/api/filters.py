@@ -1,0 +1,162 @@
+"""The query of every list: the same words in the address of a page and in the query of the API.
+
+`status=completed,failed` is any of them; `reward=0.5`, `reward=gte:0.5` compare; `is_valid=true` is a flag.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Q
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from runs.models import Attempt, Engine, Event, Group, Run, Trajectory, Worker
+from sandboxes.failures import FailureClass, FailureStage
+from sandboxes.models import Sandbox
+
+_COMPARISONS = {"eq": "exact", "gt": "gt", "gte": "gte", "lt": "lt", "lte": "lte"}
+
+
+@extend_schema_field(
+    {"type": "string", "description": "One word, or several with commas: any of them."}
+)
+class AnyOf(serializers.Field[list[str], str, str, Any]):
+    """Comma-separated words of a closed set, or of any when there is none."""
+
+    def __init__(self, words: list[str] | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.words = words
+
+    def to_internal_value(self, data: str) -> list[str]:
+        wanted = [word for word in data.split(",") if word]
+        if "\0" in data:
+            raise serializers.ValidationError("There is no word with a null character.")
+        wrong = [word for word in wanted if self.words is not None and word not in self.words]
+        if wrong and self.words is not None:
+            raise serializers.ValidationError(
+                f"{', '.join(wrong)}: give some of {', '.join(self.words)}."
+            )
+        return wanted
+
+
+@extend_schema_field(
+    {
+        "type": "string",
+        "description": "A number, or gt:, gte:, lt:, lte: and a number.",
+        "example": "gte:0.5",
+    }
+)
+class Compared(serializers.Field[Q, str, str, Any]):
+    """A comparison of the field's own column."""
+
+    def to_internal_value(self, data: str) -> Q:
+        word, _, number = data.rpartition(":")
+        comparison = _COMPARISONS.get(word or "eq")
+        try:
+            value = float(number)
+        except ValueError:
+            comparison = None
+        if comparison is None:
+            raise serializers.ValidationError(
+                "Give a number, or gt:, gte:, lt:, lte: and a number."
+            )
+        return Q(**{f"{self.field_name}__{comparison}": value})
+
+
+class ProjectQuery(serializers.Serializer[Any]):
+    project = serializers.SlugField(required=False)
+
+
+class RunQuery(ProjectQuery):
+    status = AnyOf(Run.Status.values, required=False)
+    name = serializers.CharField(required=False, help_text="A part of the name.")
+
+
+class StepQuery(serializers.Serializer[Any]):
+    stage = serializers.CharField(required=False)
+    resume = serializers.IntegerField(required=False, min_value=0)
+
+
+class MetricQuery(serializers.Serializer[Any]):
+    name = AnyOf(required=False)
+
+
+class EventQuery(serializers.Serializer[Any]):
+    level = AnyOf(Event.Level.values, required=False)
+
+
+class RunGroupQuery(serializers.Serializer[Any]):
+    stage = serializers.CharField(required=False)
+    status = AnyOf(Group.Status.values, required=False)
+    step = serializers.IntegerField(
+        required=False, help_text="The id of the step that consumed it."
+    )
+
+
+class GroupQuery(RunGroupQuery):
+    run = serializers.IntegerField(required=False)
+
+
+class RunTrajectoryQuery(serializers.Serializer[Any]):
+    stage = serializers.CharField(required=False)
+    group = serializers.IntegerField(required=False)
+    status = AnyOf(Trajectory.Status.values, required=False)
+    task = serializers.CharField(required=False, help_text="The key of the task.")
+    stop_reason = AnyOf(Attempt.StopReason.values, required=False)
+    is_valid = serializers.BooleanField(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="It has a reward that may be trusted.",
+    )
+    reward = Compared(required=False)
+
+
+class TrajectoryQuery(RunTrajectoryQuery):
+    run = serializers.IntegerField(required=False)
+
+
+class TurnQuery(serializers.Serializer[Any]):
+    attempt = serializers.IntegerField(
+        required=False, min_value=1, help_text="The number of the attempt; the newest by default."
+    )
+    from_index = serializers.IntegerField(required=False, min_value=0, default=0)
+
+
+class RunEngineQuery(serializers.Serializer[Any]):
+    status = AnyOf(Engine.Status.values, required=False)
+
+
+class EngineQuery(RunEngineQuery):
+    run = serializers.IntegerField(required=False)
+
+
+class WorkerQuery(serializers.Serializer[Any]):
+    kind = AnyOf(Worker.Kind.values, required=False)
+    status = AnyOf(Worker.Status.values, required=False)
+
+
+class TaskSetQuery(ProjectQuery):
+    name = serializers.CharField(required=False)
+
+
+class TaskQuery(serializers.Serializer[Any]):
+    repository = serializers.CharField(required=False)
+    is_quarantined = serializers.BooleanField(required=False, allow_null=True, default=None)
+
+
+class SandboxQuery(serializers.Serializer[Any]):
+    run = serializers.IntegerField(required=False)
+    status = AnyOf(Sandbox.Status.values, required=False)
+    driver = serializers.CharField(required=False)
+
+
+class FailureGroupQuery(serializers.Serializer[Any]):
+    run = serializers.IntegerField(required=False)
+    stage = AnyOf([stage.value for stage in FailureStage], required=False)
+    kind = AnyOf([kind.value for kind in FailureClass], required=False)
+
+
+class FailureQuery(serializers.Serializer[Any]):
+    run = serializers.IntegerField(required=False)

@@ -1,0 +1,32 @@
+"""What may be written about runs and recipes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+
+class RecipeSourceSerializer(serializers.Serializer[Any]):
+    source = serializers.CharField(
+        max_length=1_000_000, trim_whitespace=False, help_text="The recipe (YAML)."
+    )
+    project = serializers.SlugField(
+        required=False, help_text="Its slug; not needed by members of one project."
+    )
+
+
+class LaunchRunSerializer(RecipeSourceSerializer):
+    name = serializers.CharField(
+        required=False, max_length=200, help_text="The recipe's own name by default."
+    )
+
+
+class CommandSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        default="",
+        max_length=500,
+        help_text="Kept in the event feed.",
+    )

@@ -1,0 +1,41 @@
+from django.urls import path
+
+from runs.api.views import fleet, runs, trajectories
+from runs.services.runs import pause_run, resume_run, stop_run, unpause_run
+
+urlpatterns = [
+    path("recipes", runs.RecipeList.as_view()),
+    path("recipes/<slug:name>", runs.RecipeDetail.as_view()),
+    path("recipe-schema", runs.RecipeSchema.as_view()),
+    path("preflight", runs.PreflightView.as_view()),
+    path("metric-catalogue", runs.MetricCatalogue.as_view()),
+    path("runs", runs.RunList.as_view()),
+    path("runs/<int:run>", runs.RunDetail.as_view()),
+    path("runs/<int:run>/pause", runs.RunCommand.as_view(service=pause_run)),
+    path("runs/<int:run>/unpause", runs.RunCommand.as_view(service=unpause_run)),
+    path("runs/<int:run>/stop", runs.RunCommand.as_view(service=stop_run)),
+    path("runs/<int:run>/resume", runs.RunCommand.as_view(service=resume_run)),
+    path("runs/<int:run>/recipe", runs.RunRecipe.as_view()),
+    path("runs/<int:run>/stages", runs.StageList.as_view()),
+    path("runs/<int:run>/steps", runs.StepList.as_view()),
+    path("runs/<int:run>/metrics", runs.MetricList.as_view()),
+    path("runs/<int:run>/groups", trajectories.RunGroupList.as_view()),
+    path("runs/<int:run>/trajectories", trajectories.RunTrajectoryList.as_view()),
+    path("runs/<int:run>/checkpoints", runs.CheckpointList.as_view()),
+    path("runs/<int:run>/engines", fleet.RunEngineList.as_view()),
+    path("runs/<int:run>/events", runs.EventList.as_view()),
+    path("runs/<int:run>/evals", runs.EvaluationList.as_view()),
+    path("groups", trajectories.GroupList.as_view()),
+    path("trajectories", trajectories.TrajectoryList.as_view()),
+    path("trajectories/<int:trajectory>", trajectories.TrajectoryDetail.as_view()),
+    path("trajectories/<int:trajectory>/turns", trajectories.TurnList.as_view()),
+    path("engines", fleet.EngineList.as_view()),
+    path("workers", fleet.WorkerList.as_view()),
+    path("nodes", fleet.NodeList.as_view()),
+    path("sandboxes", fleet.SandboxList.as_view()),
+    path("failures", fleet.FailureGroupList.as_view()),
+    path("failures/<int:group>", fleet.FailureGroupDetail.as_view()),
+    path("failures/<int:group>/members", fleet.FailureMemberList.as_view()),
+    path("task-sets", fleet.TaskSetList.as_view()),
+    path("task-sets/<int:task_set>/tasks", fleet.TaskList.as_view()),
+]

@@ -1,0 +1,256 @@
+"""Runs, recipes and what happens in a run: every write is one call of one service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+from typing_extensions import TypedDict
+
+from controlplane.accounts.access import require
+from controlplane.accounts.models import Role
+from controlplane.accounts.selectors import project_named
+from controlplane.api import body, filters, page
+from controlplane.errors import Invalid
+from controlplane.schema import describes, lists
+from runs import metrics_catalogue
+from runs.api.filters import (
+    EventQuery,
+    MetricQuery,
+    ProjectQuery,
+    RunQuery,
+    StepQuery,
+)
+from runs.api.serializers.runs import (
+    CommandSerializer,
+    LaunchRunSerializer,
+    RecipeSourceSerializer,
+)
+from runs.recipe import Recipe
+from runs.selectors import evaluations, history, metrics, recipes, runs
+from runs.services import runs as services
+from runs.services.preflight import preflight
+from runs.services.recipes import save_recipe
+
+MAX_KEY = 200
+MAX_RECIPE_NAME = 100
+
+
+class CheckRow(TypedDict):
+    """One finding of the preflight; an error refuses the launch."""
+
+    name: str
+    level: Literal["ok", "warning", "error"]
+    sentence: str
+    configured: float | str | None
+    measured: float | str | None
+    pointer: str
+
+
+class PreflightRow(TypedDict):
+    is_launchable: bool
+    checks: list[CheckRow]
+
+
+class RunRecipeRow(TypedDict):
+    """What was launched: the text, and what it means with every default."""
+
+    source: str
+    recipe: Recipe
+
+
+class StagesRow(TypedDict):
+    stages: list[runs.StageRow]
+
+
+class MetricCatalogueRow(TypedDict):
+    metrics: list[metrics_catalogue.MetricDefinition]
+
+
+class RunList(APIView):
+    @lists(runs.RunRow, query=RunQuery)
+    def get(self, request: Request) -> Response:
+        """Runs, newest first."""
+        return page(request, runs.runs(request.user, **filters(request, RunQuery)))
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter(
+                "Idempotency-Key",
+                str,
+                OpenApiParameter.HEADER,
+                description="The same key gives the run that it made: a resent request launches nothing.",
+            )
+        ]
+    )
+    @describes(runs.RunDetailRow, request=LaunchRunSerializer, status=201)
+    def post(self, request: Request) -> Response:
+        """Launch a run of a recipe; a failed preflight is 422 with a pointer per field."""
+        given = body(request, LaunchRunSerializer)
+        now = timezone.now()
+        run = services.launch_run(
+            request.user,
+            project_named(request.user, given.get("project")),
+            given["source"],
+            now=now,
+            idempotency_key=_idempotency_key(request),
+            name=given.get("name"),
+        )
+        return Response(runs.run_detail(request.user, run.pk, now=now), status=201)
+
+
+def _idempotency_key(request: Request) -> str | None:
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not (0 < len(key) <= MAX_KEY and key.isprintable()):
+        raise Invalid(
+            f"An Idempotency-Key has 1 to {MAX_KEY} printable characters.", code="bad_key"
+        )
+    return key
+
+
+class RunDetail(APIView):
+    @describes(runs.RunDetailRow)
+    def get(self, request: Request, run: int) -> Response:
+        """A run with its stages, counts and rates."""
+        filters(request)
+        return Response(runs.run_detail(request.user, run, now=timezone.now()))
+
+
+class RunCommand(APIView):
+    """pause, unpause, stop, resume: `service` is set by the URL."""
+
+    service: Callable[..., None] | None = None
+
+    @describes(runs.RunDetailRow, request=CommandSerializer)
+    def post(self, request: Request, run: int) -> Response:
+        """Command a run; 409 when its status does not allow it."""
+        given = body(request, CommandSerializer)
+        assert self.service is not None
+        now = timezone.now()
+        found = runs.visible_run(request.user, run)
+        self.service(found, actor=request.user, reason=given["reason"], now=now)
+        return Response(runs.run_detail(request.user, run, now=now))
+
+
+class RunRecipe(APIView):
+    @describes(RunRecipeRow)
+    def get(self, request: Request, run: int) -> Response:
+        """The recipe of a run, as text and as it was understood."""
+        filters(request)
+        source, recipe = runs.recipe_of(request.user, run)
+        return Response({"source": source, "recipe": recipe})
+
+
+class StageList(APIView):
+    @describes(StagesRow)
+    def get(self, request: Request, run: int) -> Response:
+        """All stages of a run, in order."""
+        filters(request)
+        return Response({"stages": runs.stages(request.user, run)})
+
+
+class StepList(APIView):
+    @lists(history.StepRow, query=StepQuery)
+    def get(self, request: Request, run: int) -> Response:
+        """Optimizer steps, newest first."""
+        return page(request, history.steps(request.user, **filters(request, StepQuery, run=run)))
+
+
+class MetricList(APIView):
+    @describes(metrics.MetricsRow, query=MetricQuery)
+    def get(self, request: Request, run: int) -> Response:
+        """Curves by name (`?name=a,b`), or all of them."""
+        return Response(metrics.metrics(request.user, **filters(request, MetricQuery, run=run)))
+
+
+class CheckpointList(APIView):
+    @lists(history.CheckpointRow)
+    def get(self, request: Request, run: int) -> Response:
+        """Trainer states, newest first."""
+        return page(request, history.checkpoints(request.user, **filters(request, run=run)))
+
+
+class EventList(APIView):
+    @lists(history.EventRow, query=EventQuery)
+    def get(self, request: Request, run: int) -> Response:
+        """What happened, newest first."""
+        return page(request, history.events(request.user, **filters(request, EventQuery, run=run)))
+
+
+class EvaluationList(APIView):
+    @describes(evaluations.EvaluationsRow)
+    def get(self, request: Request, run: int) -> Response:
+        """pass@1 of every eval stage with its interval, and per task."""
+        return Response(evaluations.evaluations(request.user, **filters(request, run=run)))
+
+
+class MetricCatalogue(APIView):
+    @describes(MetricCatalogueRow)
+    def get(self, request: Request) -> Response:
+        """Every curve: its unit, its definition, its population."""
+        filters(request)
+        return Response({"metrics": metrics_catalogue.CATALOGUE})
+
+
+class RecipeList(APIView):
+    @lists(recipes.StoredRecipeRow, query=ProjectQuery)
+    def get(self, request: Request) -> Response:
+        """Stored recipes, newest first."""
+        return page(request, recipes.recipes(request.user, **filters(request, ProjectQuery)))
+
+
+class RecipeDetail(APIView):
+    @describes(recipes.StoredRecipeRow, query=ProjectQuery)
+    def get(self, request: Request, name: str) -> Response:
+        """A stored recipe."""
+        given = filters(request, ProjectQuery)
+        return Response(recipes.recipe_named(request.user, name, **given))
+
+    @describes(recipes.StoredRecipeRow, request=RecipeSourceSerializer)
+    def put(self, request: Request, name: str) -> Response:
+        """Create or replace a stored recipe; a recipe with errors is 422 with a pointer per field."""
+        given = body(request, RecipeSourceSerializer)
+        if len(name) > MAX_RECIPE_NAME:
+            raise Invalid(f"A recipe's name has at most {MAX_RECIPE_NAME} characters.")
+        project = project_named(request.user, given.get("project"))
+        save_recipe(request.user, project, name=name, source=given["source"], now=timezone.now())
+        return Response(recipes.recipe_named(request.user, name, project=project.slug))
+
+
+class RecipeSchema(APIView):
+    @describes(dict[str, Any])
+    def get(self, request: Request) -> Response:
+        """The JSON schema of a recipe."""
+        filters(request)
+        return Response(Recipe.model_json_schema())
+
+
+class PreflightView(APIView):
+    @describes(PreflightRow, request=RecipeSourceSerializer)
+    def post(self, request: Request) -> Response:
+        """Everything that a launch would check, with configured and measured values; changes nothing."""
+        given = body(request, RecipeSourceSerializer)
+        project = project_named(request.user, given.get("project"))
+        require(request.user, project.pk, Role.OPERATOR)
+        checks = preflight(project, given["source"])
+        return Response(
+            PreflightRow(
+                is_launchable=all(check.level != "error" for check in checks),
+                checks=[
+                    CheckRow(
+                        name=check.name,
+                        level=check.level,
+                        sentence=check.sentence,
+                        configured=check.configured,
+                        measured=check.measured,
+                        pointer=check.pointer,
+                    )
+                    for check in checks
+                ],
+            )
+        )
