@@ -74,10 +74,12 @@ class Sandbox(Protocol):
         ...
 
     def kill_processes(self) -> None:
-        """End every process the agent left, keep the files. The next exec gets a new shell without the agent's state."""
+        """End every process the agent left, keep workdir. The next exec gets a new shell, without its state."""
         ...
 
-    def write_files(self, files: Mapping[str, bytes], *, root: str, executable: bool = False) -> None:
+    def write_files(
+        self, files: Mapping[str, bytes], *, root: str, executable: bool = False
+    ) -> None:
         """Replace directory `root` by exactly these files (relative path to content)."""
         ...
 
@@ -86,7 +88,7 @@ class Sandbox(Protocol):
         ...
 
     def changes(self, *, max_bytes: int) -> bytes | None:
-        """A tar of the files under workdir that differ from the template (whiteouts as `.wh.NAME`); None if larger."""
+        """A tar of what differs from the template under workdir (whiteouts as `.wh.NAME`); None if larger."""
         ...
 
     def close(self) -> None:

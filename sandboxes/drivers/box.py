@@ -1,0 +1,443 @@
+"""One local sandbox, seen from its owner: the kept shell's commands, its files, its ends.
+
+Commands go straight to the shell (shell.py). The spawner is asked, over the sandbox's own socket, only to start
+a box, to kill it and to open a directory of its files; it says, unasked, when a box has ended. Closing that
+socket is what ends the sandbox: no one has to remember it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import posixpath
+import shlex
+import socket
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+
+from sandboxes.drivers import spawner
+from sandboxes.drivers.base import ExecResult, SandboxSpec
+from sandboxes.drivers.files import TooLarge, find_changes, read_regular
+from sandboxes.drivers.shell import End, Numbers, Pipes, Run, Shell
+from sandboxes.failures import Failure, FailureClass, FailureStage
+
+GRADING_ROOTS = ("/tests", "/logs")
+MAX_COMMAND_BYTES = 2**20
+WRITE_TIMEOUT_S = 60.0
+_TEXT_PATH, _PAYLOAD_PATH = "/run/sandbox/command", "/run/sandbox/payload"
+_NUMBERS = Numbers(spawner.COMMANDS_FD, spawner.OUTPUT_FD, spawner.STATUS_FD, _TEXT_PATH)
+_CAPACITY = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EUSERS}
+_TEMPLATE = {errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
+
+
+class LocalSandbox:
+    """Used by one thread at a time; close() alone may come from another, and ends what that thread waits for."""
+
+    def __init__(
+        self,
+        spec: SandboxSpec,
+        peer: socket.socket,
+        *,
+        is_bash: bool,
+        on_close: Callable[[LocalSandbox], None],
+    ) -> None:
+        self.id = spec.key
+        self.spec = spec
+        self.timings: dict[str, float] = {"exec": 0.0}
+        self._socket = peer
+        self._socket.settimeout(spec.start_timeout_s)
+        self._is_bash = is_bash
+        self._on_close = on_close
+        self._lock = threading.RLock()
+        self._num_oom_kills = count_oom_kills()
+        self._text = -1
+        self._shell: Shell | None = None
+        self._ended: int | None = None
+        """Wait status of the last box, once it has ended."""
+        self._cwd = spec.workdir
+        self._scratch, self._grading = "keep", ""
+        """What the next box does with these files: new or keep them; no grading files yet."""
+        self._is_grading_untouched = False
+        self._is_closing = self._is_closed = False
+
+    def start(self) -> None:
+        """Take over the sandbox that the spawner was asked for, start its first box, set it up."""
+        started = time.monotonic()
+        spec = self.spec
+        try:
+            (self._text,) = self._reply()
+        except OSError as error:
+            raise _start_failure(error, spec) from error
+        self._boot(FailureStage.START, started + spec.start_timeout_s)
+        self.timings["start"] = time.monotonic() - started
+        if spec.setup:
+            self._set_up(spec.setup)
+
+    def _set_up(self, command: str) -> None:
+        result = self.exec(command, timeout_s=self.spec.setup_timeout_s)
+        self.timings["setup"], self.timings["exec"] = result.duration_s, 0.0
+        evidence: dict[str, object] = {"output": result.output, "exit_code": result.exit_code}
+        if result.timed_out:
+            message = f"the task's setup took longer than {self.spec.setup_timeout_s:g} s"
+            raise Failure(
+                FailureStage.SETUP, FailureClass.START_TIMEOUT, message, evidence=evidence
+            )
+        if result.exit_code:
+            message = f"the task's setup ended with exit code {result.exit_code}"
+            raise Failure(FailureStage.SETUP, FailureClass.TASK_DEFECT, message, evidence=evidence)
+
+    def exec(self, command: str, *, timeout_s: float, max_output_bytes: int = 16_384) -> ExecResult:
+        """See base.Sandbox. After a timeout or a flood of output every process of the sandbox has been killed; then,
+        as after `exit`, the next command runs in a new shell in the last working directory. The output says so.
+        """
+        text = command.encode(errors="replace")
+        if b"\0" in text:
+            return ExecResult("the command has a NUL byte: it was not run\n", 126, 0.0)
+        if len(text) > MAX_COMMAND_BYTES:
+            return ExecResult(
+                f"the command has over {MAX_COMMAND_BYTES} bytes: it was not run\n", 126, 0.0
+            )
+        with self._lock:
+            started = time.monotonic()
+            self._is_grading_untouched = False
+            run = self._run(text, timeout_s, max_output_bytes)
+            exit_code, notice = run.exit_code, ""
+            if run.end is not End.DONE:
+                exit_code, notice = self._after(run, timeout_s)
+            duration_s = time.monotonic() - started
+            self.timings["exec"] += duration_s
+            output = run.output.decode(errors="replace")
+            if notice and output and not output.endswith("\n"):
+                output += "\n"
+            return ExecResult(
+                output + notice, exit_code, duration_s, run.end is End.TIMEOUT, run.num_dropped
+            )
+
+    def kill_processes(self) -> None:
+        with self._lock:
+            if self._shell is not None:
+                self._end_box()
+            self._scratch = "new"
+            self._cwd = self.spec.workdir
+
+    def write_files(
+        self, files: Mapping[str, bytes], *, root: str, executable: bool = False
+    ) -> None:
+        """See base.Sandbox. Written inside the box, so no link in it leads out; needs find and tar there.
+
+        Raises Failure(exec, disk_full) where the sandbox is full, Failure(exec, transport) where it refuses.
+        """
+        root = check_path(root)
+        with self._lock:
+            if not self._grading and any(_is_below(root, grading) for grading in GRADING_ROOTS):
+                self.kill_processes()
+                self._grading, self._is_grading_untouched = "new", True
+            if (
+                not files
+                and self._is_grading_untouched
+                and root in ("/tests", "/logs/verifier", "/logs/agent")
+            ):
+                return  # they are made empty with the next box
+            self._write_payload(_pack(files, 0o755 if executable else 0o644))
+            self._unpack(root)
+            self._write_payload(b"")
+
+    def _write_payload(self, data: bytes) -> None:
+        (fd,) = self._request("open", directory="payload")
+        try:
+            os.ftruncate(fd, 0)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+        finally:
+            os.close(fd)
+
+    def _unpack(self, root: str) -> None:
+        quoted = shlex.quote(root)
+        empty = (
+            f"if [ -d {quoted} ] && [ ! -L {quoted} ]; then command find {quoted} -mindepth 1 -delete; "
+            f"else command rm -f -- {quoted}; command mkdir -p -- {quoted}; fi"
+        )
+        unpack = f"command tar -xof {_PAYLOAD_PATH} -C {quoted}"
+        if self._is_grading_untouched:
+            empty = f"[ -d {quoted} ] || command mkdir -p -- {quoted}"
+        run = self._run(f"{empty} && {unpack}".encode(), 60.0, 4096)
+        if run.end is End.DONE and run.exit_code == 0:
+            return
+        # once more, in a shell that owes nothing to the agent, with the rights it may have taken away
+        self._end_box()
+        parents = [
+            str(parent)
+            for parent in PurePosixPath(root).parents
+            if _is_below(str(parent), self.spec.workdir)
+        ]
+        rights = "".join(
+            f"command chmod u+rwx -- {shlex.quote(parent)}; " for parent in reversed(parents)
+        )
+        rights += f"[ -L {quoted} ] || command chmod -R u+rwX -- {quoted}; "
+        run = self._run(f"{{ {rights}}} 2>/dev/null; {empty} && {unpack}".encode(), 60.0, 4096)
+        if run.end is End.DONE and run.exit_code == 0:
+            return
+        output = run.output.decode(errors="replace")
+        evidence: dict[str, object] = {"output": output, "exit_code": run.exit_code}
+        if run.end is not End.DONE:
+            self._end_box()
+        if os.strerror(errno.ENOSPC) in output:
+            message = f"no space for files in {root}"
+            raise Failure(
+                FailureStage.EXEC,
+                FailureClass.DISK_FULL,
+                message,
+                by_policy=True,
+                evidence=evidence,
+            )
+        message = f"files in {root} could not be replaced"
+        raise Failure(
+            FailureStage.EXEC, FailureClass.TRANSPORT, message, by_policy=True, evidence=evidence
+        )
+
+    def read_file(self, path: str, *, max_bytes: int) -> bytes | None:
+        """See base.Sandbox. Only files that outlive a shell: below workdir, /tests and /logs; else ValueError."""
+        path = check_path(path)
+        if _is_below(path, self.spec.workdir):
+            directory, parts = "workdir", posixpath.relpath(path, self.spec.workdir).split("/")
+        elif any(_is_below(path, root) for root in GRADING_ROOTS):
+            directory, parts = "grading", path.strip("/").split("/")
+        else:
+            raise ValueError(f"{path} is in none of {(self.spec.workdir, *GRADING_ROOTS)}")
+        with self._lock:
+            if directory == "grading" and self._grading in ("", "new"):
+                return None
+            (fd,) = self._request("open", directory=directory)
+        try:
+            return read_regular(fd, parts, max_bytes)
+        except TooLarge:
+            message = f"{path} is larger than {max_bytes} bytes"
+            raise Failure(
+                FailureStage.COLLECT, FailureClass.TRANSPORT, message, by_policy=True
+            ) from None
+        finally:
+            os.close(fd)
+
+    def changes(self, *, max_bytes: int) -> bytes | None:
+        """See base.Sandbox. Call it when the processes have been ended."""
+        with self._lock:
+            (fd,) = self._request("open", directory="changes")
+        try:
+            return find_changes(fd, max_bytes)
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        """Returns when no process is left. Another thread may call it: what the using thread waits for, ends."""
+        started = time.monotonic()
+        self._is_closing = True
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            with contextlib.suppress(OSError):
+                self._socket.settimeout(10.0)
+                message: object = ""
+                while message is not None:
+                    message, fds = spawner.receive(self._socket)
+                    for fd in fds:
+                        os.close(fd)
+            self._socket.close()
+            self._drop_shell()
+            if self._text >= 0:
+                os.close(self._text)
+            self.timings["teardown"] = time.monotonic() - started
+        self._on_close(self)
+
+    # the box
+
+    def _run(self, text: bytes, timeout_s: float, max_output_bytes: int) -> Run:
+        if self._is_closing:
+            raise self._lost("the sandbox was closed")
+        if self._shell is None:
+            self._boot(FailureStage.EXEC, time.monotonic() + self.spec.start_timeout_s)
+        assert self._shell is not None
+        run = self._shell.run(text, timeout_s, max_output_bytes)
+        if run.end is End.DONE:
+            self._cwd = run.cwd
+        return run
+
+    def _boot(self, stage: FailureStage, deadline: float) -> None:
+        """A new box over the sandbox's files, with its limits set and the shell in the last directory."""
+        try:
+            commands, output, status = self._request(
+                "boot", scratch=self._scratch, grading=self._grading
+            )
+        except OSError as error:
+            kind = FailureClass.CAPACITY if error.errno in _CAPACITY else FailureClass.BOOT_FAIL
+            raise Failure(stage, kind, f"no box: {error.strerror}") from error
+        self._ended, self._scratch = None, "keep"
+        self._grading = "keep" if self._grading else ""
+        self._shell = Shell(Pipes(commands, output, status, self._text), _NUMBERS)
+        run = self._shell.run(self._prepare(), deadline - time.monotonic(), 4096)
+        if run.end is End.DONE:
+            self._cwd = run.cwd
+            return
+        self._end_box()
+        said = run.output.decode(errors="replace").strip()
+        if run.end is End.TIMEOUT:
+            message = f"no shell within {self.spec.start_timeout_s:g} s"
+            raise Failure(stage, FailureClass.START_TIMEOUT, message, evidence={"output": said})
+        raise Failure(
+            stage, FailureClass.BOOT_FAIL, f"the box ended at once: {said or 'no message'}"
+        )
+
+    def _prepare(self) -> bytes:
+        """Limits: of each process, but for max_processes, which the kernel counts per box (user namespace)."""
+        spec = self.spec
+        kib = 1 if self._is_bash else 2  # dash counts file sizes in blocks of 512
+        limits = {
+            "c": 0,
+            "n": 1024,
+            "u" if self._is_bash else "p": spec.max_processes,
+            "f": max(spec.disk_bytes, 64 * 2**20) // 1024 * kib,
+            "v": spec.memory_bytes // 1024,
+        }
+        lines = [f"ulimit -{letter} {value}" for letter, value in limits.items()]
+        lines.append(
+            "echo 900 2>/dev/null >/proc/self/oom_score_adj"
+        )  # before any of our own processes
+        lines.append(
+            f"cd -- {shlex.quote(self._cwd)} 2>/dev/null || cd -- {shlex.quote(spec.workdir)}"
+        )
+        return "\n".join(lines).encode()
+
+    def _after(self, run: Run, timeout_s: float) -> tuple[int, str]:
+        """Exit code and notice of a command that did not report its end. Raises Failure(exec, lost)."""
+        was_killed = run.end is not End.GONE
+        status = self._end_box(is_gone=not was_killed)
+        where = f"the next command runs in a new shell in {self._cwd}"
+        if run.end is End.TIMEOUT:
+            return 124, f"[stopped after {timeout_s:g} s: all processes were killed; {where}]\n"
+        if run.end is End.FLOOD:
+            return 137, f"[stopped: too much output; all processes were killed; {where}]\n"
+        if os.WIFSIGNALED(status) or self._is_closing:
+            raise self._lost(f"the box was ended from outside by signal {os.WTERMSIG(status)}")
+        code = os.waitstatus_to_exitcode(status)
+        return code, f"[the shell ended with exit code {code}; {where}]\n"
+
+    def _lost(self, message: str) -> Failure:
+        if self._is_closing:
+            message = "the sandbox was closed"
+        elif count_oom_kills() > self._num_oom_kills:
+            message += "; meanwhile this machine ran out of memory"
+            return Failure(FailureStage.EXEC, FailureClass.OOM, message)
+        return Failure(FailureStage.EXEC, FailureClass.LOST, message)
+
+    def _end_box(self, *, is_gone: bool = False) -> int:
+        """Returns bwrap's wait status when no process of the box is left. is_gone: it is ending by itself."""
+        self._drop_shell()
+        if is_gone and self._ended is None:
+            self._socket.settimeout(1.0)
+            with contextlib.suppress(TimeoutError):
+                self._wait_for_end()
+            self._socket.settimeout(self.spec.start_timeout_s)
+        if self._ended is None:
+            self._send("kill")
+            try:
+                self._wait_for_end()
+            except TimeoutError:
+                raise self._lost("the box does not end") from None
+        assert self._ended is not None
+        return self._ended
+
+    def _wait_for_end(self) -> None:
+        while self._ended is None:
+            self._next()
+
+    def _drop_shell(self) -> None:
+        if self._shell is not None:
+            self._shell.close()
+            self._shell = None
+
+    # the spawner
+
+    def _request(self, op: str, **fields: str) -> list[int]:
+        """Descriptors that the spawner gives. Raises OSError with its answer, Failure(exec, lost)."""
+        self._send(op, **fields)
+        return self._reply()
+
+    def _send(self, op: str, **fields: str) -> None:
+        try:
+            spawner.send(self._socket, {"op": op, **fields}, [])
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                while True:
+                    self._next()  # it may have said why
+            raise self._lost("the spawner is gone") from error
+
+    def _reply(self) -> list[int]:
+        while True:
+            try:
+                fds = self._next()
+            except TimeoutError:
+                raise self._lost("the spawner does not answer") from None
+            if fds is not None:
+                return fds
+
+    def _next(self) -> list[int] | None:
+        """The descriptors of an answer, or None for the news that a box has ended. Raises OSError, Failure."""
+        message, fds = spawner.receive(self._socket)
+        if message is None:
+            raise self._lost("the spawner is gone")
+        if "ended" in message:
+            self._ended = message["ended"]
+            return None
+        if "expired" in message:
+            raise self._lost(f"the sandbox outlived its lifetime of {self.spec.lifetime_s:g} s")
+        if "error" in message:
+            raise OSError(message["errno"], message["error"])
+        return fds
+
+
+def check_path(path: str) -> str:
+    """Absolute and without dots; raises ValueError otherwise. `..` never reaches a file system."""
+    if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
+        raise ValueError(f"not an absolute path without dots: {path!r}")
+    return "/" + posixpath.normpath(path).strip("/")
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root + "/")
+
+
+def _pack(files: Mapping[str, bytes], mode: int) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for name, content in files.items():
+            if name.startswith("/") or ".." in name.split("/") or not name:
+                raise ValueError(f"not a relative path without dots: {name!r}")
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), mode
+            tar.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def _start_failure(error: OSError, spec: SandboxSpec) -> Failure:
+    if error.errno in _TEMPLATE or not spec.template.is_dir():
+        message = f"the template {spec.template} cannot be used: {error.strerror}"
+        return Failure(FailureStage.IMAGE, FailureClass.IMAGE_ERROR, message)
+    kind = FailureClass.CAPACITY if error.errno in _CAPACITY else FailureClass.BOOT_FAIL
+    return Failure(FailureStage.START, kind, f"no sandbox: {error.strerror}")
+
+
+def count_oom_kills() -> int:
+    """How often this machine's kernel has killed a process for memory since it started; 0 if it does not say."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0
