@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from controlplane.errors import LeaseLost
+from runs.models import Attempt, Trajectory
+from runs.services import attempts
+from runs.services.attempts import claim_attempt, complete_attempt, fail_attempt
+from sandboxes import failures
+from sandboxes.failures import FailureClass, FailureStage
+from sandboxes.models import Failure, FailureGroup
+from tests.factories import NOW
+from tests.runs.lab import Lab, first_attempt, result
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def lab() -> Lab:
+    lab = Lab()
+    lab.begin("rl")
+    return lab
+
+
+def failure(kind: FailureClass, *, by_policy: bool = False) -> failures.Failure:
+    return failures.Failure(FailureStage.EXEC, kind, "it broke", by_policy=by_policy)
+
+
+def test_only_the_first_worker_claims_an_attempt(lab: Lab) -> None:
+    attempt = first_attempt(lab.open_rl_groups(1)[0])
+
+    assert claim_attempt(attempt.pk, lab.worker.pk, now=NOW) is not None
+    assert claim_attempt(attempt.pk, lab.worker.pk, now=NOW) is None
+
+
+def test_nothing_is_claimed_while_no_engine_serves(lab: Lab) -> None:
+    attempt = first_attempt(lab.open_rl_groups(1)[0])
+    lab.engine.move("lost", finished_at=NOW)
+
+    assert claim_attempt(attempt.pk, lab.worker.pk, now=NOW) is None
+    attempt.refresh_from_db()
+    assert attempt.status == "queued"
+
+
+def test_a_completed_attempt_gives_its_trajectory_the_reward(lab: Lab) -> None:
+    attempt = first_attempt(lab.open_rl_groups(1)[0])
+    lab.complete(attempt, 1.0)
+
+    trajectory = Trajectory.objects.get(pk=attempt.trajectory_id)
+    assert (trajectory.status, trajectory.reward, trajectory.num_turns) == ("completed", 1.0, 2)
+
+
+def test_an_infra_failure_never_becomes_a_zero_reward(lab: Lab) -> None:
+    attempt = first_attempt(lab.open_rl_groups(1)[0])
+    token = lab.claim_to_grading(attempt).token
+    fail_attempt(attempt.pk, token, failure(FailureClass.LOST), result(), now=NOW)
+
+    attempt.refresh_from_db()
+    assert (attempt.status, attempt.reward) == ("failed", None)
+    assert Trajectory.objects.get(pk=attempt.trajectory_id).status == "open"
+    assert Attempt.objects.get(trajectory=attempt.trajectory_id, number=2).status == "queued"
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled", "queued"])
+def test_the_database_refuses_a_reward_of_an_attempt_that_did_not_complete(
+    lab: Lab, status: str
+) -> None:
+    attempt = first_attempt(lab.open_rl_groups(1)[0])
+
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Attempt.objects.filter(pk=attempt.pk).update(
+            status=status, reward=0.0, failure_class="lost"
+        )
+
+
+@pytest.mark.parametrize("report", ["complete", "fail", "cancel", "advance"])
+def test_a_report_under_another_lease_changes_nothing(lab: Lab, report: str) -> None:
+    attempt = first_attempt(lab.open_rl_groups(1)[0])
+    lab.claim_to_grading(attempt)
+    stranger = uuid.uuid4()
+
+    with pytest.raises(LeaseLost):
+        match report:
+            case "complete":
+                complete_attempt(attempt.pk, stranger, result(), reward=1.0, now=NOW)
+            case "fail":
+                fail_attempt(attempt.pk, stranger, failure(FailureClass.LOST), result(), now=NOW)
+            case "cancel":
+                attempts.cancel_attempt(attempt.pk, stranger, result(), now=NOW)
+            case _:
+                attempts.advance_attempt(attempt.pk, stranger, "running")
+    attempt.refresh_from_db()
+    assert (attempt.status, attempt.reward) == ("grading", None)
+
+
+def test_a_late_report_of_a_superseded_attempt_changes_nothing(lab: Lab) -> None:
+    attempt = first_attempt(lab.open_rl_groups(1)[0])
+    token = lab.claim_to_grading(attempt).token
+    attempts.expire_attempts([attempt], now=NOW, sentence="silent")
+
+    with pytest.raises(LeaseLost):
+        complete_attempt(attempt.pk, token, result(), reward=1.0, now=NOW)
+    second = Attempt.objects.get(trajectory=attempt.trajectory_id, number=2)
+    lab.complete(second, 0.0)
+    assert Trajectory.objects.get(pk=attempt.trajectory_id).reward == 0.0
+
+
+def test_a_trajectory_fails_when_its_budget_is_spent_and_every_attempt_is_kept(lab: Lab) -> None:
+    trajectory_id = first_attempt(lab.open_rl_groups(1)[0]).trajectory_id
+    while attempt := Attempt.objects.filter(trajectory=trajectory_id, status="queued").first():
+        token = lab.claim_to_grading(attempt).token
+        fail_attempt(attempt.pk, token, failure(FailureClass.LOST), result(), now=NOW)
+
+    trajectory = Trajectory.objects.get(pk=trajectory_id)
+    assert (trajectory.status, trajectory.reward) == ("failed", None)
+    assert trajectory.attempts.count() == trajectory.num_attempts == 4
+
+
+def test_an_unknown_error_is_tried_once_more_and_then_fails_closed(lab: Lab) -> None:
+    trajectory_id = first_attempt(lab.open_rl_groups(1)[0]).trajectory_id
+    while attempt := Attempt.objects.filter(trajectory=trajectory_id, status="queued").first():
+        token = lab.claim_to_grading(attempt).token
+        fail_attempt(attempt.pk, token, failure(FailureClass.UNKNOWN), result(), now=NOW)
+
+    assert Trajectory.objects.get(pk=trajectory_id).reward is None
+    assert Attempt.objects.filter(trajectory=trajectory_id).count() == 2
+
+
+def test_a_refusal_of_capacity_waits_and_spends_no_retry(lab: Lab) -> None:
+    trajectory_id = first_attempt(lab.open_rl_groups(1)[0]).trajectory_id
+    for _ in range(10):
+        attempt = Attempt.objects.get(trajectory=trajectory_id, status="queued")
+        token = lab.claim_to_grading(attempt).token
+        fail_attempt(attempt.pk, token, failure(FailureClass.CAPACITY), result(), now=NOW)
+
+    waiting = Attempt.objects.get(trajectory=trajectory_id, status="queued")
+    assert waiting.not_before is not None
+    assert waiting.not_before > NOW
+
+
+def test_an_agent_that_breaks_its_box_twice_scores_zero_and_is_counted(lab: Lab) -> None:
+    trajectory_id = first_attempt(lab.open_rl_groups(1)[0]).trajectory_id
+    for _ in range(2):
+        attempt = Attempt.objects.get(trajectory=trajectory_id, status="queued")
+        token = lab.claim(attempt).token
+        broken = failure(FailureClass.LOST, by_policy=True)
+        fail_attempt(attempt.pk, token, broken, result(stop_reason=""), now=NOW)
+
+    last = Attempt.objects.get(trajectory=trajectory_id, number=2)
+    assert (last.status, last.reward) == ("completed", 0.0)
+    assert last.is_attributed_to_policy
+    assert last.stop_reason == "broke_sandbox"
+    assert Trajectory.objects.get(pk=trajectory_id).reward == 0.0
+
+
+def test_failures_with_one_fingerprint_are_one_group(lab: Lab) -> None:
+    for attempt in Attempt.objects.filter(trajectory__group=lab.open_rl_groups(1)[0]):
+        token = lab.claim_to_grading(attempt).token
+        broken = failures.Failure(
+            FailureStage.EXEC,
+            FailureClass.LOST,
+            f"box 12{attempt.pk} is gone from 10.0.0.{attempt.pk}",
+        )
+        fail_attempt(attempt.pk, token, broken, result(), now=NOW)
+
+    assert Failure.objects.count() == 4
+    assert FailureGroup.objects.get().num_failures == 4
+
+
+def test_stopping_ends_queued_attempts_and_asks_those_in_flight(lab: Lab) -> None:
+    group = lab.open_rl_groups(1)[0]
+    attempt = first_attempt(group)
+    lab.claim(attempt)
+
+    attempts.cancel_all(Q(run=lab.run), "run_stopped", now=NOW)
+
+    assert attempts.renew_attempts(lab.worker)[attempt.pk].cancel_reason == "run_stopped"
+    others = Attempt.objects.filter(trajectory__group=group).exclude(pk=attempt.pk)
+    assert set(others.values_list("status", "reward")) == {("cancelled", None)}
+
+
+def test_renewing_does_not_bring_back_a_lease_that_was_reaped(lab: Lab) -> None:
+    attempt = first_attempt(lab.open_rl_groups(1)[0])
+    lab.claim(attempt)
+    attempts.expire_attempts([attempt], now=NOW, sentence="silent")
+
+    assert attempt.pk not in attempts.renew_attempts(lab.worker)
