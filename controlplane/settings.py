@@ -98,9 +98,11 @@ TEMPLATES = [
 
 FRONTEND_DIST = BASE_DIR / "frontend" / "dist"
 STATIC_URL = "/static/"
-STATIC_ROOT = VAR_DIR / "static"
 STATICFILES_DIRS = [("app", FRONTEND_DIST)] if FRONTEND_DIST.exists() else []
 WHITENOISE_USE_FINDERS = True
+WHITENOISE_ALLOW_ALL_ORIGINS = False
+# Vite names files name-hash.ext: they are kept for ever.
+WHITENOISE_IMMUTABLE_FILE_TEST = r"^.+-[\w-]{8}\.\w+$"
 WHITENOISE_AUTOREFRESH = DEBUG
 
 _https = BASE_URL.startswith("https://")
