@@ -28,7 +28,9 @@ def wilson(successes: float, n: float) -> tuple[float, float]:
     centre = p + Z95**2 / (2 * n)
     half = Z95 * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n**2))
     scale = 1 + Z95**2 / n
-    return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
+    low = 0.0 if successes == 0 else (centre - half) / scale
+    high = 1.0 if successes == n else (centre + half) / scale
+    return low, high
 
 
 def clustered_mean(per_task: Sequence[float]) -> Estimate:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from runs import scheduler
-from runs.models import Attempt, Engine, Group, Run, Stage, Worker
+from runs.models import Attempt, Engine, Group, Run, Stage, TaskSet, Worker
 from runs.recipe import RlStage, parse
 from runs.services import attempts, groups, stages, steps
 from tests.factories import (
@@ -50,6 +50,8 @@ class Lab:
             for index, plan in enumerate(recipe["stages"])
         ]
         for name, split in (("tiny-train", "train"), ("tiny-held-out", "held_out")):
+            if TaskSet.objects.filter(project=self.run.project, name=name).exists():
+                continue
             task_set = TaskSetFactory(
                 project=self.run.project, name=name, split=split, num_tasks=self.num_tasks
             )
