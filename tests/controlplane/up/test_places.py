@@ -13,7 +13,7 @@ import pytest
 from controlplane.up import places
 from controlplane.up.environment import ROOT
 from controlplane.up.errors import CannotStart
-from controlplane.up.places import NOBODY, blocked_by, open_home, reachable_copy
+from controlplane.up.places import NOBODY, blocked_by, open_home, reachable
 from controlplane.up.tether import Account
 
 ACCOUNT = Account(NOBODY, NOBODY)
@@ -22,15 +22,6 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="drops privileges: nee
 
 def forget(var: Path) -> None:
     subprocess.run(["make", "-C", ROOT, "clean-data", f"VAR={var}"], check=True)
-
-
-@pytest.fixture
-def entered_by_all(tmp_path: Path) -> Path:
-    """A directory that every account can enter; pytest's own is 0700."""
-    for directory in (tmp_path, *tmp_path.parents):
-        if directory != Path("/tmp") and directory.is_relative_to("/tmp"):
-            directory.chmod(0o755)
-    return tmp_path
 
 
 @pytest.fixture
@@ -73,12 +64,13 @@ def test_data_that_the_account_can_no_longer_enter_is_named_with_what_to_do(
 
 @needs_root
 def test_binaries_of_a_closed_checkout_are_copied(closed: Path) -> None:
-    binaries = closed / "venv" / "bin"
-    binaries.mkdir(parents=True)
-    (binaries / "server").write_text("#!/bin/sh\nid -u\n")
-    (binaries / "server").chmod(0o755)
+    server, library = closed / "venv/server/bin/server", closed / "venv/library"
+    server.parent.mkdir(parents=True)
+    library.write_text("id -u\n")
+    server.write_text('#!/bin/sh\n. "$(dirname "$0")/../../library"\n')
+    server.chmod(0o755)
     home = open_home(closed, ACCOUNT)
-    copy = reachable_copy(binaries.parent, home, "server-1") / "bin" / "server"
+    copy = reachable(server, [server.parent.parent, library], home, "server-1")
     done = subprocess.run([copy], user=NOBODY, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(NOBODY)
 

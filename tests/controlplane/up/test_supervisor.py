@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from controlplane.up.environment import ROOT
 from controlplane.up.supervisor import MAX_DELAY_S, backoff_s
 from tests.controlplane.up.watching import PATIENCE_S, Lines, eventually, processes_of
 
@@ -48,22 +45,13 @@ Start = Callable[..., Lines]
 
 
 @pytest.fixture
-def supervise(tmp_path: Path) -> Iterator[Start]:
+def supervise(tmp_path: Path, launch: Start) -> Start:
     """Start a supervisor on a table: one dict of name to shell script per stage."""
-    started: list[subprocess.Popen[str]] = []
 
     def start(*stages: dict[str, str]) -> Lines:
-        command = [sys.executable, "-c", SCRIPT, str(tmp_path), json.dumps(stages)]
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        started.append(process)
-        return Lines(process)
+        return launch("-c", SCRIPT, str(tmp_path), json.dumps(stages))
 
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
+    return start
 
 
 def test_a_stage_waits_until_the_one_before_is_ready(supervise: Start) -> None:
