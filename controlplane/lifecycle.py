@@ -34,11 +34,8 @@ class LifecycleModel(models.Model):
         """
         if status not in self.TRANSITIONS[self.status]:
             raise InvalidTransition(f"{self} is {self.status} and cannot become {status}.")
-        moved = (
-            type(self)
-            ._base_manager.filter(pk=self.pk, status=self.status)
-            .update(status=status, **changes)
-        )
+        rows: models.QuerySet[Any] = type(self)._base_manager.filter(pk=self.pk)
+        moved = rows.filter(status=self.status).update(**{"status": status, **changes})
         if not moved:
             raise InvalidTransition(f"{self} is no longer {self.status}: somebody moved it first.")
         self.status = status

@@ -200,7 +200,7 @@ def status_line(run: Run) -> str:
             .values_list("reward_mean", flat=True)[:16]
         )
         if rewards:
-            parts.append(f"solve rate {sum(rewards) / len(rewards):.2f}.")
+            parts.append(f"solve rate {sum(r or 0.0 for r in rewards) / len(rewards):.2f}.")
         parts.append(f"{completed_per_h(run, until=timezone.now()):.0f} trajectories/h.")
     num_failed = Attempt.objects.filter(run=run, status=Attempt.Status.FAILED).count()
     return " ".join([*parts, f"{num_failed} infrastructure failures."])

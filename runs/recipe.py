@@ -6,6 +6,7 @@ the database or the machine (task sets exist, splits are disjoint, capacity) is 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 import yaml
@@ -232,7 +233,7 @@ class Recipe(_Strict):
             ("timeouts/agent_s", t.agent_s),
             ("timeouts/trajectory_s", t.trajectory_s),
         ]
-        for (low_name, low), (high_name, high) in zip(chain, chain[1:], strict=False):
+        for (low_name, low), (high_name, high) in pairwise(chain):
             if low >= high:
                 raise ValueError(
                     f"{high_name}: {high:g} s must be more than {low_name} ({low:g} s)"

@@ -83,8 +83,8 @@ class Attempt(LifecycleModel):
     class StopReason(models.TextChoices):
         SUBMITTED = "submitted"
         TURN_CAP = "turn_cap"
-        TOKEN_CAP = "token_cap"
-        TURN_TOKEN_CAP = "turn_token_cap"
+        TOKEN_CAP = "token_cap"  # noqa: S105 - a cap
+        TURN_TOKEN_CAP = "turn_token_cap"  # noqa: S105 - a cap
         TIME_CAP = "time_cap"
         NO_ACTION = "no_action"
         LOOP = "loop"

@@ -26,7 +26,7 @@ def rollout_metrics(step: Step) -> dict[str, float]:
     }
     if valid:
         metrics |= {
-            "reward/mean": fmean(m[1] for m in valid),
+            "reward/mean": fmean(m[1] or 0.0 for m in valid),
             "rollout/turns_mean": fmean(m[2] for m in valid),
             "rollout/output_tokens_mean": fmean(m[3] for m in valid),
         }
@@ -77,11 +77,13 @@ def staleness_of(step: Step) -> dict[str, float]:
 
     in_flight: newest minus oldest version of its own tokens; in_queue: trainer minus newest.
     """
-    rows = list(
-        Trajectory.objects.filter(
-            group__step=step, status=Trajectory.Status.COMPLETED, version_min__isnull=False
+    rows = [
+        (low, high, num)
+        for low, high, num in Trajectory.objects.filter(
+            group__step=step, status=Trajectory.Status.COMPLETED
         ).values_list("version_min", "version_max", "output_tokens")
-    )
+        if low is not None and high is not None
+    ]
     if not rows:
         return {}
     total = sum(row[2] for row in rows) or 1

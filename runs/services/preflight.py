@@ -151,6 +151,11 @@ def _fleet(recipe: recipes.Recipe) -> list[Check]:
         checks.append(
             Check("rollout_slots", "ok", f"{slots} rollout slots are live.", wanted, slots)
         )
+    checks += [
+        Check("sandbox", "warning", f"{worker.name} takes no work: {sentence}")
+        for worker in live
+        for sentence in worker.capabilities.get("missing", [])
+    ]
     unsafe = [w.name for w in live if w.capabilities.get("level") == "unsafe"]
     if unsafe:
         sentence = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from runs.models import Run, Stage, Step, Trajectory
-from runs.services.steps import count_trained_twice
-from runs.selectors.task_sets import task_set_named
 from runs.recipe import EvalStage, parse
+from runs.selectors.task_sets import task_set_named
+from runs.services.steps import count_trained_twice
 
 STAGE_KEYS = ("pass_at_1", "low", "high", "tasks", "attempts", "invalid", "valid_only", "paired")
 
@@ -40,7 +40,7 @@ def baselines_of(run: Run) -> dict[str, Any]:
     recipe = parse(run.recipe)
     for stage in reversed(recipe.stages):
         if isinstance(stage, EvalStage):
-            return task_set_named(run.project, recipe.task_sets[stage.task_set]).baselines
+            return dict(task_set_named(run.project, recipe.task_sets[stage.task_set]).baselines)
     return {}
 
 

@@ -117,7 +117,7 @@ def claim_batch(stage_id: int, token: uuid.UUID, step_id: int, *, now: datetime)
         return None
     step = Step.objects.get(pk=step_id)
     members = [
-        BatchMember(trajectory_id, group_id, blob, advantage)
+        BatchMember(trajectory_id, group_id, blob, advantage or 0.0)
         for trajectory_id, group_id, blob, advantage in Attempt.objects.filter(
             trajectory__group__in=ready,
             status=Attempt.Status.COMPLETED,
@@ -308,6 +308,7 @@ def drop_stale_groups(stage: Stage, plan: RlStage, *, now: datetime) -> int:
         versions = ranges.get(group.pk, set())
         if group.status == Group.Status.OPEN:
             versions = versions | {group.opened_version}
+        reason: str
         if any(version not in distances for version in versions):
             reason = Group.DropReason.SUPERSEDED
         elif any(distances[version] > plan.hard_staleness for version in versions):
@@ -342,6 +343,8 @@ def versions_written(stage: Stage) -> dict[int, set[int]]:
         version_min__isnull=False,
     ).values_list("group_id", "version_min", "version_max")
     for group_id, low, high in rows:
+        assert low is not None
+        assert high is not None
         ranges.setdefault(group_id, set()).update(range(low, high + 1))
     return ranges
 

@@ -7,6 +7,7 @@ import io
 import re
 import tarfile
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -99,7 +100,7 @@ def import_task_set(
     directory: Path,
     now: datetime,
     source: str = "",
-    baselines: dict[str, object] | None = None,
+    baselines: Mapping[str, object] | None = None,
     is_gold_verified: bool = False,
 ) -> TaskSet:
     """A new version of the named set; the same content again is the version that is there.
@@ -138,7 +139,7 @@ def import_task_set(
             digest=digest,
             num_tasks=len(tasks),
             source=source,
-            baselines=baselines or {},
+            baselines=dict(baselines or {}),
             created_at=now,
         )
         Task.objects.bulk_create(

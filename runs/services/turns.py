@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Protocol
+from datetime import datetime
+from typing import NamedTuple
 
 from django.db import connection, transaction
 
@@ -14,11 +14,11 @@ from controlplane.live import followed, publish
 from runs.events import TurnsAdded, trajectory_topic
 
 
-class TurnValues(Protocol):
-    """One turn, as workers record it."""
+class TurnValues(NamedTuple):
+    """One turn, in the order of the columns."""
 
-    index: int
-    started_at: float
+    turn_index: int
+    started_at: datetime
     llm_s: float
     exec_s: float
     action: str
@@ -69,32 +69,9 @@ def copy_turns(batch: Sequence[AttemptTurns]) -> set[int]:
         with cursor.copy(_COPY) as copy:
             for entry in kept:
                 for turn in entry.turns:
-                    copy.write_row(_row(entry.attempt_id, turn))
+                    copy.write_row((entry.attempt_id, *turn))
     _tell(kept)
     return set(ids) - {entry.attempt_id for entry in kept}
-
-
-def _row(attempt_id: int, turn: TurnValues) -> tuple[object, ...]:
-    return (
-        attempt_id,
-        turn.index,
-        datetime.fromtimestamp(turn.started_at, UTC),
-        turn.llm_s,
-        turn.exec_s,
-        turn.action,
-        turn.command,
-        turn.observation,
-        turn.log,
-        turn.exit_code,
-        turn.finish_reason,
-        turn.prompt_tokens,
-        turn.output_tokens,
-        turn.cached_tokens,
-        turn.version_min,
-        turn.version_max,
-        turn.is_timed_out,
-        turn.truncated_bytes,
-    )
 
 
 def _tell(batch: Sequence[AttemptTurns]) -> None:
@@ -106,7 +83,7 @@ def _tell(batch: Sequence[AttemptTurns]) -> None:
             TurnsAdded(
                 trajectory=entry.trajectory_id,
                 attempt=entry.attempt_id,
-                first_index=entry.turns[0].index,
-                last_index=entry.turns[-1].index,
+                first_index=entry.turns[0].turn_index,
+                last_index=entry.turns[-1].turn_index,
             ),
         )

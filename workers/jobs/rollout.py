@@ -17,8 +17,8 @@ import logging
 import socket
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from celery import shared_task
@@ -30,6 +30,7 @@ from controlplane.errors import LeaseLost
 from runs import recipe as recipes
 from runs.services import attempts
 from runs.services.preflight import resolve_path
+from runs.services.turns import TurnValues
 from sandboxes.drivers.base import Sandbox, SandboxSpec
 from sandboxes.failures import Failure, FailureClass, FailureStage
 from sandboxes.models import Sandbox as SandboxRow
@@ -82,8 +83,7 @@ def recorder() -> Recorder:
 @lru_cache(maxsize=1)
 def task_cache() -> TaskCache:
     process = runtime()
-    owner = (process.driver.uid, process.driver.gid) if process.driver.is_root else None
-    return TaskCache(process.store, process.cache_dir, owner)
+    return TaskCache(process.store, process.cache_dir, process.template_owner)
 
 
 @lru_cache(maxsize=8)
@@ -163,7 +163,8 @@ class _Attempt:
         return verdict.reward
 
     def start_box(self, files: TaskFiles) -> Sandbox:
-        self.box = box = self.process.driver.start(self.spec(files, self.key))
+        box: Sandbox = self.process.driver.start(self.spec(files, self.key))
+        self.box = box
         self.timings |= {name: box.timings.get(name, 0.0) for name in ("start", "setup")}
         self.save_box(SandboxRow.Status.LEASED, is_ready=True)
         return box
@@ -223,7 +224,12 @@ class _Attempt:
 
     def record(self, turn: TurnRecord) -> None:
         a = self.assignment
-        recorder().add(a.project_id, a.trajectory_id, a.attempt_id, a.token, turn)
+        values = TurnValues(
+            turn.index,
+            datetime.fromtimestamp(turn.started_at, UTC),
+            *(getattr(turn, name) for name in TurnValues._fields[2:]),
+        )
+        recorder().add(a.project_id, a.trajectory_id, a.attempt_id, a.token, values)
 
     def advance(self, status: str) -> None:
         self.lease.flag.check()

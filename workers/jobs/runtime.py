@@ -69,10 +69,12 @@ class Runtime:
         self.cache_dir = _reachable_cache()
         self.capabilities: dict[str, Any] = {}
         self.driver: Any = None
+        self.template_owner: tuple[int, int] | None = None
         if kind == Worker.Kind.ROLLOUT:
-            from sandboxes.drivers.local import LocalDriver
+            from sandboxes.drivers.local import UID, LocalDriver
 
             self.driver = LocalDriver()
+            self.template_owner = (UID, UID) if os.geteuid() == 0 else None
             found = self.driver.probe()
             self.capabilities = {
                 "driver": found.driver,
@@ -80,6 +82,9 @@ class Runtime:
                 "features": dict(found.features),
                 "missing": list(found.missing),
             }
+            if found.missing and found.level != "unsafe":
+                log.error("no sandbox can be trusted here: %s", " ".join(found.missing))
+                self.num_slots = 0
         self._leases: dict[int, Lease] = {}
         self._stage: StageLease | None = None
         self._lock = threading.Lock()

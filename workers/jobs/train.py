@@ -23,10 +23,10 @@ from django.utils import timezone
 from controlplane.blobs import BlobCorrupt, BlobStore, fresh_key
 from controlplane.errors import LeaseLost
 from runs import recipe as recipes
+from runs.models import Run
 from runs.services import stages, steps
 from runs.services.metrics import record_metrics
 from runs.services.preflight import resolve_path
-from runs.models import Run
 from sandboxes.failures import Failure, FailureClass, FailureStage
 from sandboxes.services import record_failure
 from workers.jobs.runtime import StageLease, database, runtime
