@@ -25,6 +25,7 @@ from torch.nn import functional
 
 from workers.engines.reference.model import load_model, save_model
 from workers.rl.packing import Pack
+from workers.trainer.optimizer import AdamW
 
 _STATE = "state.pt"
 
@@ -47,11 +48,7 @@ class TorchBackend:
         return self.model.config.max_positions
 
     def reset_optimizer(self, betas: Sequence[float], weight_decay: float) -> None:
-        self._optimizer = torch.optim.AdamW(
-            self._parameters, betas=(betas[0], betas[1]), weight_decay=weight_decay, fused=True
-        )
-        for parameter in self._parameters:
-            parameter.grad = torch.zeros_like(parameter)
+        self._optimizer = AdamW(self._parameters, betas, weight_decay)
 
     def score(self, pack: Pack, temperature: float) -> tuple[Tensor, Tensor]:
         """float32[n] each: log-probability of every target, entropy (nats) of its distribution."""
@@ -75,16 +72,14 @@ class TorchBackend:
         """
         norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, max_grad_norm))
         if math.isfinite(norm):
-            for group in self._optimizer.param_groups:
-                group["lr"] = learning_rate
-            self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=False)
+            self._optimizer.step(learning_rate)
+        self._optimizer.zero_grad()
         return norm
 
     def save(self, directory: Path) -> None:
         state = {
             "model": self.model.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
+            "optimizer": self._optimizer.state(),
             "random": torch.get_rng_state(),
         }
         torch.save(state, directory / _STATE)
@@ -96,7 +91,7 @@ class TorchBackend:
             self.model.load_state_dict(state["model"])
         except RuntimeError as error:
             raise ValueError(f"the checkpoint in {directory} is of another model") from error
-        self._optimizer.load_state_dict(state["optimizer"])
+        self._optimizer.load(state["optimizer"])
         torch.set_rng_state(state["random"])
 
     def export(self, directory: Path) -> None:
