@@ -8,6 +8,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 from controlplane.up import postgres, valkey
+from controlplane.up.places import open_home, service_account
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,10 +29,16 @@ def secret_key(var: Path) -> str:
     return secret
 
 
-def fill(environ: MutableMapping[str, str]) -> None:
-    """Let a command find the stack that `up` runs; what is set already stays. Makes nothing."""
+def fill(environ: MutableMapping[str, str], *, is_first: bool) -> None:
+    """Let a command find the stack that `up` runs, or will run if the command `is_first` to start it.
+
+    What is set already stays. Makes nothing unless `is_first`, which may raise CannotStart.
+    """
     var = var_directory()
     sockets = (var / "services" / "run").resolve()
+    if is_first:
+        sockets = open_home(var, service_account()).sockets
+        secret_key(var)
     environ.setdefault("LONGTAIL_VAR", str(var))
     environ.setdefault("DATABASE_URL", postgres.url(sockets))
     environ.setdefault("REDIS_URL", valkey.url(sockets))

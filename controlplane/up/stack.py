@@ -126,14 +126,17 @@ def choose_port(host: str, wanted: int | None, say: Callable[[str, str], None]) 
 
 
 def services(home: Home) -> tuple[list[Process], dict[str, str]]:
-    """The embedded services to run, and the addresses of all."""
+    """The embedded services to run, and the addresses of all.
+
+    An address in the environment that is our own, as `manage.py` fills it in, is not a foreign one.
+    """
     embedded = []
-    if database_url := os.environ.get("DATABASE_URL"):
+    database_url = os.environ.get("DATABASE_URL") or postgres.url(home.sockets)
+    if database_url != postgres.url(home.sockets):
         if reason := postgres.unready(database_url):
             raise CannotStart(f"The PostgreSQL of DATABASE_URL does not answer: {reason}.")
     else:
         server = postgres.prepare(home)
-        database_url = server.url()
         embedded.append(
             Process(
                 "postgres",
@@ -148,19 +151,19 @@ def services(home: Home) -> tuple[list[Process], dict[str, str]]:
                 grace_s=30,
             )
         )
-    if redis_url := os.environ.get("REDIS_URL"):
+    redis_url = os.environ.get("REDIS_URL") or valkey.url(home.sockets)
+    if redis_url != valkey.url(home.sockets):
         if reason := valkey.unready(redis_url):
             raise CannotStart(f"The server of REDIS_URL does not answer: {reason}.")
     else:
         broker = valkey.prepare(home)
-        redis_url = address = broker.url()
         embedded.append(
             Process(
                 "valkey",
                 broker.command(),
                 env=service_environment(),
                 account=home.account,
-                unready=lambda: valkey.unready(address),
+                unready=lambda: valkey.unready(redis_url),
                 explain=valkey.explain,
                 title=str(broker.binary),
                 death_signal=signal.SIGTERM,
