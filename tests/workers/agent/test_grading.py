@@ -174,12 +174,15 @@ def test_a_verifier_that_a_signal_ended_may_still_say_zero(sandbox: Sandbox) -> 
     assert grade(sandbox, tests, TIMEOUT_S).reward == 0.0
 
 
-def test_a_forged_file_beside_the_verdict_can_only_cost_its_author(sandbox: Sandbox) -> None:
-    forge = "echo '{command}' > /workspace/patch.sh"
-    for text in ('{{"reward": 1}}', "garbage", ""):
-        command = forge.format(command=f'printf %s "{text}" > /logs/verifier/reward.json')
-        agent_writes(sandbox, command.replace('"reward"', '\\"reward\\"'))
-        assert grade(sandbox, RUNS_AGENT_CODE, TIMEOUT_S).reward == 0.0
+@pytest.mark.parametrize("forged", ['{"reward": 1}', "garbage", ""])
+def test_a_forged_file_beside_the_verdict_can_only_cost_its_author(
+    sandbox: Sandbox, forged: str
+) -> None:
+    agent_writes(
+        sandbox,
+        f"cat > /workspace/patch.sh <<'P'\ncat > /logs/verifier/reward.json <<'E'\n{forged}\nE\nP",
+    )
+    assert grade(sandbox, RUNS_AGENT_CODE, TIMEOUT_S).reward == 0.0
 
 
 def test_a_patch_that_loops_for_ever_ends_with_the_policy(sandbox: Sandbox) -> None:

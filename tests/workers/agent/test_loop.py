@@ -271,11 +271,21 @@ def test_a_hanging_engine_never_becomes_the_policys_time_cap(trial: Start) -> No
 
 
 def test_a_full_queue_is_waited_for_and_does_not_use_up_the_agents_time(trial: Start) -> None:
-    t = trial(Reply(fault="queue_full"), "submit")
-    outcome = t.run(replace(LIMITS, agent_s=0.05))
+    now_s = 0.0
+
+    class Flag(CancelFlag):
+        def sleep(self, seconds: float) -> None:
+            nonlocal now_s
+            now_s += seconds
+
+    full = Reply(fault="queue_full")
+    t = trial(*[full] * 5, "true", full, "submit")
+    t.cancel = Flag()
+    outcome = t.run(replace(LIMITS, agent_s=0.05), clock=lambda: now_s)
+    assert now_s > 0.6
     assert outcome.stop_reason is StopReason.SUBMITTED
-    assert outcome.num_turns == 1
-    assert len(t.engine.calls) == 2
+    assert outcome.num_turns == 2
+    assert len(t.engine.calls) == 8
 
 
 def test_patience_with_a_full_queue_ends_in_a_capacity_failure(trial: Start) -> None:

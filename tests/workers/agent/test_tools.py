@@ -55,6 +55,7 @@ def test_bash_block_takes_the_content_of_the_only_block() -> None:
         ("```python\nprint()\n```", 0),
         ("```bash\nls\n```\n```bash\npwd\n```", 2),
         ("```bash\nls", 1),
+        ("```bash\nls\n```\n```bash\npwd", 2),
     ],
 )
 def test_bash_block_wants_exactly_one_closed_block(text: str, count: int) -> None:
