@@ -147,10 +147,9 @@ def describes(
 def lists(row: Any, *, query: Serializer | None = None) -> Callable[[View], View]:
     """Declare an operation that answers keyset pages of `row`."""
     name = component_name(row)
-    page = TypedDict(  # type: ignore[misc]
-        f"{name}Page", {"results": list[row], "next": str | None, "previous": None}
-    )
-    page.__doc__ = f"A keyset page; pass `next` as ?cursor= for the one after it."
+    fields = {"results": list[row], "next": str | None, "previous": None}
+    page = TypedDict(f"{name}Page", fields)  # type: ignore[misc]
+    page.__doc__ = "A keyset page; pass `next` as ?cursor= for the one after it."
     parameters: list[Any] = [
         OpenApiParameter("cursor", str, description="`next` of the page before."),
         OpenApiParameter(

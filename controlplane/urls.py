@@ -25,5 +25,5 @@ urlpatterns = [
     path("healthz", healthz),
     path("metrics", metrics),
     path("enter/<str:secret>", enter),
-    re_path(r"^(?P<page>.*)$", lambda request, page: frontend.index(request)),
+    re_path(r"", frontend.index),
 ]

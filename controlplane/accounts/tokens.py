@@ -52,5 +52,5 @@ class TokenAuthentication(authentication.BaseAuthentication):
             return None
         return token if is_usable(token) and token.user.is_active else None
 
-    def authenticate_header(self, request: Request) -> str:
+    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002
         return "Bearer"

@@ -215,10 +215,13 @@ def test_every_answer_is_as_the_openapi_document_says(
         return
     operation = document["paths"][f"/api/v1/{pattern}"][method.lower()]
     content = operation["responses"][str(answer.status_code)]["content"]
-    schema = {**content["application/json"]["schema"], "components": _strict(document["components"])}
-    jsonschema.Draft202012Validator(
-        schema, format_checker=jsonschema.FormatChecker()
-    ).validate(answer.json())
+    schema = {
+        **content["application/json"]["schema"],
+        "components": _strict(document["components"]),
+    }
+    jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker()).validate(
+        answer.json()
+    )
 
 
 def _strict(components: dict[str, Any]) -> dict[str, Any]:
@@ -247,7 +250,11 @@ def test_a_problem_is_as_the_openapi_document_says(
 
 @pytest.mark.parametrize(
     "key",
-    [pytest.param(key, id=key[1]) for key in ROUTES if key[0] == "GET" and key[1] != "openapi.json"],
+    [
+        pytest.param(key, id=key[1])
+        for key in ROUTES
+        if key[0] == "GET" and key[1] != "openapi.json"
+    ],
 )
 def test_a_filter_that_does_not_exist_is_refused(scene: Scenario, key: tuple[str, str]) -> None:
     url = f"/api/v1/{key[1].format(**scene.rows)}"

@@ -1,0 +1,129 @@
+"""What waits for a client, without a network."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from runs import consumers
+from runs.consumers import Follower, merged
+
+TOPIC = "p1.run.7"
+
+
+def point(step: int) -> dict[str, Any]:
+    return {"name": "train/loss", "resume": 0, "step": step, "value": 0.1, "at": "t"}
+
+
+class Client:
+    """A client that reads only when it is let."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.reads = asyncio.Event()
+
+    async def send(self, text: bytes) -> None:
+        await self.reads.wait()
+        self.sent.append(json.loads(text))
+
+    async def beacon_of(self, topic: str) -> dict[str, Any]:
+        return {"type": "beacon", "topic": topic, "cursors": {"events": 99}}
+
+
+async def until(condition: Any) -> None:
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+def test_a_client_that_does_not_read_is_cut_to_a_beacon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumers, "MAX_WAITING", 10)
+
+    async def scene() -> Client:
+        client = Client()
+        follower = Follower(client.send, client.beacon_of)
+        follower.topics.add(TOPIC)
+        pump = asyncio.create_task(follower.pump())
+        follower.offer(TOPIC, {"type": "event_added", "run": 7, "sentence": "first"})
+        await asyncio.sleep(0.05)  # the pump now waits for the client
+        for number in range(100):
+            follower.offer(TOPIC, {"type": "event_added", "run": 7, "sentence": str(number)})
+        client.reads.set()
+        await until(lambda: any(m["type"] == "beacon" for m in client.sent))
+        pump.cancel()
+        return client
+
+    client = asyncio.run(asyncio.wait_for(scene(), 20))
+
+    assert [message["type"] for message in client.sent] == ["event_added", "beacon"]
+
+
+def test_a_slow_client_holds_up_nobody_and_hears_again_once_it_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(consumers, "MAX_WAITING", 10)
+    monkeypatch.setattr(consumers, "BURST_EVERY_S", 0.01)
+
+    async def scene() -> Client:
+        client = Client()
+        follower = Follower(client.send, client.beacon_of)
+        follower.topics.add(TOPIC)
+        pump = asyncio.create_task(follower.pump())
+        for number in range(100):
+            follower.offer(TOPIC, {"type": "event_added", "run": 7, "sentence": str(number)})
+        client.reads.set()
+        await until(lambda: client.sent)
+        follower.offer(TOPIC, {"type": "run_changed", "run": 7, "status": "paused"})
+        await until(lambda: client.sent[-1]["type"] == "run_changed")
+        pump.cancel()
+        return client
+
+    asyncio.run(asyncio.wait_for(scene(), 20))
+
+
+def test_points_of_a_run_become_one_message_and_count_towards_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = {"type": "metrics_added", "run": 7, "points": [point(0)]}
+    second = {"type": "metrics_added", "run": 7, "points": [point(1), point(2)]}
+
+    both = merged(first, second)
+
+    assert [each["step"] for each in both["points"]] == [0, 1, 2]
+    assert len(first["points"]) == 1, "the hub shares one message between all clients"
+
+
+def test_turns_of_an_attempt_become_one_range() -> None:
+    first = {
+        "type": "turns_added",
+        "trajectory": 1,
+        "attempt": 2,
+        "first_index": 0,
+        "last_index": 3,
+    }
+    second = {**first, "first_index": 4, "last_index": 9}
+
+    both = merged(first, second)
+
+    assert (both["first_index"], both["last_index"]) == (0, 9)
+
+
+def test_an_unsubscribed_topic_sends_nothing_that_was_still_waiting() -> None:
+    async def scene() -> Client:
+        client = Client()
+        client.reads.set()
+        follower = Follower(client.send, client.beacon_of)
+        follower.topics.update({TOPIC, "p1.runs"})
+        follower.offer(TOPIC, {"type": "run_changed", "run": 7, "status": "paused"})
+        follower.forget(TOPIC)
+        follower.offer("p1.runs", {"type": "run_changed", "run": 7, "status": "running"})
+        pump = asyncio.create_task(follower.pump())
+        await until(lambda: client.sent)
+        pump.cancel()
+        return client
+
+    client = asyncio.run(asyncio.wait_for(scene(), 20))
+
+    assert [message["status"] for message in client.sent] == ["running"]
