@@ -18,7 +18,7 @@ const queryClient = new QueryClient({
   queryCache: new QueryCache({
     onError: (error) => {
       if (!(error instanceof Problem) || error.status !== 401 || location.pathname === "/login") return;
-      queryClient.removeQueries({ queryKey: ["session"] });
+      queryClient.removeQueries({ queryKey: ["me"] });
       router.navigate({ to: "/login", search: { next: location.pathname + location.search } }).catch(() => undefined);
     },
   }),

@@ -1,10 +1,10 @@
 import type { QueryClient } from "@tanstack/react-query";
 import {
-  createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent, notFound, Outlet, redirect, useRouter,
+  createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent, notFound, Outlet, redirect, type RouterHistory, useRouter,
 } from "@tanstack/react-router";
 
+import { meQuery } from "./api/me";
 import { Problem } from "./api/problem";
-import { sessionQuery } from "./api/session";
 import { EmptyState } from "./components/EmptyState";
 import { ErrorState } from "./components/ErrorState";
 import { Loading } from "./components/Loading";
@@ -26,7 +26,7 @@ const shell = createRoute({
   id: "shell",
   beforeLoad: async ({ context, location }) => {
     try {
-      await context.queryClient.query({ ...sessionQuery(), staleTime: "static" });
+      await context.queryClient.query({ ...meQuery(), staleTime: "static" });
     } catch (error) {
       if (error instanceof Problem && (error.status === 401 || error.status === 403)) {
         throw redirect({ to: "/login", search: { next: location.href } });
@@ -168,6 +168,17 @@ const failures = createRoute({
   component: lazyRouteComponent(() => import("./pages/failures/FailuresPage"), "FailuresPage"),
 });
 
+const failureGroup = createRoute({
+  getParentRoute: () => shell,
+  path: "/failures/$group",
+  params: {
+    parse: ({ group }) => ({ group: idParam(group) }),
+    stringify: ({ group }) => ({ group: String(group) }),
+  },
+  validateSearch: (raw: Record<string, unknown>) => optional("run", countParam(raw, "run")),
+  component: lazyRouteComponent(() => import("./pages/failures/FailureGroupPage"), "FailureGroupPage"),
+});
+
 const engines = createRoute({
   getParentRoute: () => shell,
   path: "/engines",
@@ -187,13 +198,14 @@ const routeTree = root.addChildren([
     run.addChildren([
       runIndex, overview, trajectories, groups, runSandboxes, runFailures, runEngines, evals, events, config,
     ]),
-    trajectory, sandboxes, failures, engines, workers,
+    trajectory, sandboxes, failures, failureGroup, engines, workers,
   ]),
 ]);
 
-export function createAppRouter(queryClient: QueryClient) {
+export function createAppRouter(queryClient: QueryClient, history?: RouterHistory) {
   return createRouter({
     routeTree,
+    ...(history === undefined ? {} : { history }),
     context: { queryClient },
     defaultPreload: "intent",
     defaultPreloadStaleTime: 0,
@@ -220,7 +232,7 @@ function RouteError({ error, reset }: { error: unknown; reset: () => void }) {
 /** Filters of the trajectory list; the inspector carries them, so that J and K walk the same list. */
 function trajectorySearch(raw: Record<string, unknown>) {
   return {
-    ...textParams(raw, ["stage", "status", "stop_reason", "solved", "sort"]),
+    ...textParams(raw, ["stage", "status", "reward", "stop_reason", "task"]),
     ...optional("group", countParam(raw, "group")),
   };
 }

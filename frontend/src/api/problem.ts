@@ -1,23 +1,19 @@
 /** The API's one error shape (RFC 9457 problem+json). Pages branch on `code` only. */
-export type ProblemBody = {
-  code: string;
-  title: string;
-  status: number;
-  detail?: string;
-  errors?: { pointer: string; message: string }[];
-};
+import type { components } from "./schema";
+
+type ProblemBody = components["schemas"]["Problem"];
 
 export class Problem extends Error {
   readonly code: string;
   readonly status: number;
-  readonly errors: { pointer: string; message: string }[];
+  readonly errors: ProblemBody["errors"];
 
-  constructor(body: ProblemBody) {
-    super(body.detail ?? body.title);
+  constructor(body: Omit<ProblemBody, "type">) {
+    super(body.title);
     this.name = "Problem";
     this.code = body.code;
     this.status = body.status;
-    this.errors = body.errors ?? [];
+    this.errors = body.errors;
   }
 }
 
@@ -28,6 +24,7 @@ export function toProblem(status: number, body: unknown): Problem {
     code: status === 0 ? "unreachable" : "unexpected",
     title: status === 0 ? "The server cannot be reached." : `The server answered ${status}.`,
     status,
+    errors: [],
   });
 }
 
@@ -36,6 +33,7 @@ function isProblemBody(body: unknown): body is ProblemBody {
     typeof body === "object" && body !== null &&
     "code" in body && typeof body.code === "string" &&
     "title" in body && typeof body.title === "string" &&
-    "status" in body && typeof body.status === "number"
+    "status" in body && typeof body.status === "number" &&
+    "errors" in body && Array.isArray(body.errors)
   );
 }

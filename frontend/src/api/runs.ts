@@ -1,89 +1,130 @@
-import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 
-import { get, post } from "./client";
-import type { Group, MetricSeries, Page, Preflight, Recipe, Run, RunEvent, Step } from "./types";
+import { answer, api, present } from "./client";
 
-export const runsQuery = (filter: { status?: string } = {}) =>
+export const runsQuery = (filter: { status?: string | undefined } = {}) =>
   infiniteQueryOptions({
-    queryKey: ["runs", "list", filter],
-    queryFn: ({ pageParam, signal }) => get<Page<Run>>("/runs", { ...filter, cursor: pageParam }, signal),
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next,
-  });
-
-export const runQuery = (id: number) =>
-  queryOptions({
-    queryKey: ["run", id, "detail"],
-    queryFn: ({ signal }) => get<Run>(`/runs/${id}`, {}, signal),
-  });
-
-export const metricsQuery = (id: number, names: readonly string[]) =>
-  queryOptions({
-    queryKey: ["run", id, "metrics", names],
-    queryFn: ({ signal }) => get<MetricSeries[]>(`/runs/${id}/metrics`, { names: names.join(",") }, signal),
-  });
-
-export const stepsQuery = (id: number) =>
-  queryOptions({
-    queryKey: ["run", id, "steps"],
-    queryFn: ({ signal }) => get<Page<Step>>(`/runs/${id}/steps`, { limit: 500 }, signal),
-  });
-
-export const eventsQuery = (id: number) =>
-  infiniteQueryOptions({
-    queryKey: ["run", id, "events"],
-    queryFn: ({ pageParam, signal }) => get<Page<RunEvent>>(`/runs/${id}/events`, { cursor: pageParam }, signal),
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next,
-  });
-
-export const groupsQuery = (id: number, filter: { stage?: string; status?: string }) =>
-  infiniteQueryOptions({
-    queryKey: ["run", id, "groups", filter],
+    queryKey: ["runs", filter],
     queryFn: ({ pageParam, signal }) =>
-      get<Page<Group>>("/groups", { run: id, ...filter, cursor: pageParam }, signal),
+      answer(api.GET("/api/v1/runs", { params: { query: present({ ...filter, cursor: pageParam }) }, signal })),
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next,
   });
 
-export const recipeSourceQuery = (id: number) =>
+export const runQuery = (run: number) =>
   queryOptions({
-    queryKey: ["run", id, "recipe"],
-    queryFn: ({ signal }) => get<{ source: string }>(`/runs/${id}/recipe`, {}, signal),
+    queryKey: ["run", run, "detail"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/runs/{run}", { params: { path: { run } }, signal })),
+  });
+
+export const metricsQuery = (run: number, names: readonly string[]) =>
+  queryOptions({
+    queryKey: ["run", run, "metrics", names],
+    queryFn: async ({ signal }) => {
+      const query = { name: names.join(",") };
+      const found = await answer(api.GET("/api/v1/runs/{run}/metrics", { params: { path: { run }, query }, signal }));
+      return found.series;
+    },
+  });
+
+/** The newest 500 optimizer steps, oldest first. */
+export const stepsQuery = (run: number) =>
+  queryOptions({
+    queryKey: ["run", run, "steps"],
+    queryFn: async ({ signal }) => {
+      const query = { limit: 500 };
+      const page = await answer(api.GET("/api/v1/runs/{run}/steps", { params: { path: { run }, query }, signal }));
+      return page.results.reverse();
+    },
+  });
+
+export const eventsQuery = (run: number, filter: { level?: string | undefined } = {}) =>
+  infiniteQueryOptions({
+    queryKey: ["run", run, "events", filter],
+    queryFn: ({ pageParam, signal }) => {
+      const query = present({ ...filter, cursor: pageParam });
+      return answer(api.GET("/api/v1/runs/{run}/events", { params: { path: { run }, query }, signal }));
+    },
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next,
+    placeholderData: keepPreviousData,
+  });
+
+export type GroupFilter = { stage?: string | undefined; status?: string | undefined };
+
+export const groupsQuery = (run: number, filter: GroupFilter) =>
+  infiniteQueryOptions({
+    queryKey: ["run", run, "groups", filter],
+    queryFn: ({ pageParam, signal }) => {
+      const query = present({ ...filter, cursor: pageParam });
+      return answer(api.GET("/api/v1/runs/{run}/groups", { params: { path: { run }, query }, signal }));
+    },
+    initialPageParam: null as string | null,
+    getNextPageParam: (last) => last.next,
+  });
+
+export const evaluationsQuery = (run: number) =>
+  queryOptions({
+    queryKey: ["run", run, "evals"],
+    queryFn: async ({ signal }) => {
+      const found = await answer(api.GET("/api/v1/runs/{run}/evals", { params: { path: { run } }, signal }));
+      return found.evaluations;
+    },
+  });
+
+export const runRecipeQuery = (run: number) =>
+  queryOptions({
+    queryKey: ["run", run, "recipe"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/runs/{run}/recipe", { params: { path: { run } }, signal })),
+    staleTime: Infinity,
   });
 
 export const recipesQuery = () =>
   queryOptions({
     queryKey: ["recipes"],
-    queryFn: ({ signal }) => get<Page<Recipe>>("/recipes", {}, signal),
+    queryFn: async ({ signal }) => {
+      const page = await answer(api.GET("/api/v1/recipes", { params: { query: { limit: 500 } }, signal }));
+      return page.results;
+    },
   });
 
-export function usePreflight() {
+export function usePreflight(project: string) {
   return useMutation({
-    mutationFn: (recipe: { source: string; seed?: number }) => post<Preflight>("/preflight", recipe),
+    mutationFn: (source: string) => answer(api.POST("/api/v1/preflight", { body: { source, project } })),
   });
 }
 
 /** The key makes a doubled click or a resent request one run. */
-export function useLaunchRun() {
+export function useLaunchRun(project: string) {
   const queryClient = useQueryClient();
   return useMutation({
-    mutationFn: ({ key, ...body }: { key: string; source: string; seed?: number; name?: string }) =>
-      post<Run>("/runs", body, { "idempotency-key": key }),
+    mutationFn: ({ key, ...body }: { key: string; source: string; name?: string }) =>
+      answer(api.POST("/api/v1/runs", { body: { ...body, project }, params: { header: { "Idempotency-Key": key } } })),
     onSuccess: () => queryClient.invalidateQueries({ queryKey: ["runs"] }),
   });
 }
 
-export type RunCommand = "pause" | "resume" | "stop";
+export type RunCommand = "pause" | "unpause" | "resume" | "stop";
 
-/** Not optimistic: the page shows the command as pending until the server's state says otherwise. */
-export function useRunCommand(id: number) {
+/** Not optimistic: the button is busy until the server's own state comes back. */
+export function useRunCommand(run: number) {
   const queryClient = useQueryClient();
   return useMutation({
-    mutationFn: ({ command, reason }: { command: RunCommand; reason: string }) =>
-      post<Run>(`/runs/${id}/${command}`, { reason }),
-    onSuccess: (run) => {
-      queryClient.setQueryData(runQuery(id).queryKey, run);
+    mutationFn: ({ command, reason }: { command: RunCommand; reason: string }) => {
+      const call = { params: { path: { run } }, body: { reason } };
+      switch (command) {
+        case "pause":
+          return answer(api.POST("/api/v1/runs/{run}/pause", call));
+        case "unpause":
+          return answer(api.POST("/api/v1/runs/{run}/unpause", call));
+        case "resume":
+          return answer(api.POST("/api/v1/runs/{run}/resume", call));
+        case "stop":
+          return answer(api.POST("/api/v1/runs/{run}/stop", call));
+      }
+    },
+    onSuccess: (detail) => {
+      queryClient.setQueryData(runQuery(run).queryKey, detail);
       return queryClient.invalidateQueries({ queryKey: ["runs"] });
     },
   });

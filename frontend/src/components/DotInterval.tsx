@@ -3,7 +3,7 @@ import { ChartFrame } from "./ChartFrame";
 import classes from "./DotInterval.module.css";
 import { useWidth } from "./useWidth";
 
-export type Estimate = { label: string; value: number; low: number; high: number; note: string; color?: string };
+export type Estimate = { label: string; value: number; low: number; high: number; note: string; isProvisional?: boolean };
 export type Reference = { label: string; value: number };
 
 type Props = { title: string; note?: string; estimates: readonly Estimate[]; references?: readonly Reference[]; empty: string };
@@ -48,13 +48,13 @@ export function DotInterval({ title, note, estimates, references = [], empty }: 
               const y = row * ROW_PX + 15;
               const isRight = x(one.high) > width * 0.62;
               return (
-                <g key={one.label} style={{ color: one.color ?? "var(--role-trainer)" }}>
+                <g key={one.label} className={classes.estimate}>
                   <title>{`${one.label}: ${formatShare(one.value)} [${formatShare(one.low)}, ${formatShare(one.high)}], ${one.note}`}</title>
                   <text x={0} y={y + 4} className={classes.label}>
                     {one.label}
                   </text>
                   <path d={`M${x(one.low)} ${y}H${x(one.high)}M${x(one.low)} ${y - 5}v10M${x(one.high)} ${y - 5}v10`} stroke="currentColor" strokeWidth="1.5" />
-                  <circle cx={x(one.value)} cy={y} r="4.5" fill="currentColor" />
+                  <circle cx={x(one.value)} cy={y} r="4.5" fill={one.isProvisional ? "var(--paper)" : "currentColor"} stroke="currentColor" strokeWidth="1.5" />
                   <text
                     x={isRight ? width - RIGHT_PX : Math.max(x(one.low), LEFT_PX)}
                     y={y + 19}

@@ -3,9 +3,10 @@ import { useDisclosure } from "@mantine/hooks";
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { Link, type LinkProps, Outlet, useNavigate } from "@tanstack/react-router";
 
-import { sessionQuery, useLogout } from "../api/session";
+import { meQuery, projectOf, useLogout } from "../api/me";
 import { setZone, useZone } from "../lib/preferences";
 import { LiveProvider } from "../live/LiveProvider";
+import { EmptyState } from "./EmptyState";
 import { LivePill } from "./LivePill";
 import classes from "./Shell.module.css";
 
@@ -21,7 +22,8 @@ const PLACES: { to: LinkProps["to"]; label: string }[] = [
 export function Shell() {
   const navigate = useNavigate();
   const [isOpen, drawer] = useDisclosure();
-  const { data: session } = useSuspenseQuery(sessionQuery());
+  const { data: me } = useSuspenseQuery(meQuery());
+  const project = projectOf(me);
 
   const toLogin = () => {
     navigate({ to: "/login", search: { next: location.pathname + location.search } }).catch(() => undefined);
@@ -38,19 +40,23 @@ export function Shell() {
           <Link to="/runs" className={classes.brand}>
             <Mark /> Longtail
           </Link>
-          <span className={classes.project}>{session.project.name}</span>
+          <span className={classes.project}>{project?.name}</span>
           <div className={classes.tools}>
             <LivePill />
             <ZoneToggle />
             <ThemeToggle />
-            <UserMenu name={session.user.username} role={session.user.role} />
+            <UserMenu name={me.user.username} role={project?.role ?? "in no project"} />
           </div>
         </header>
         <nav className={classes.nav} aria-label="Main">
           <Places />
         </nav>
         <main className={classes.main} id="content" tabIndex={-1}>
-          <Outlet />
+          {project === undefined ? (
+            <EmptyState title="You are in no project yet">An admin adds you to one; then its runs are here.</EmptyState>
+          ) : (
+            <Outlet />
+          )}
         </main>
       </div>
       <Drawer opened={isOpen} onClose={drawer.close} title="Longtail" size={240} padding="md">

@@ -6,14 +6,16 @@
 import type { QueryClient, QueryKey } from "@tanstack/react-query";
 
 import type { MetricSeries } from "../api/types";
-import type { LiveEvent, MetricPoint } from "./events";
+import type { LiveEvent } from "./events";
+
+type MetricPoints = Extract<LiveEvent, { type: "metrics_added" }>["points"];
 
 /** The prefixes of the query keys that an event makes stale. A new event does not compile until it is here. */
 export function staleKeys(event: LiveEvent): QueryKey[] {
   switch (event.type) {
     case "run_changed":
     case "stage_changed":
-      return [["run", event.run, "detail"], ["runs"]];
+      return [["run", event.run, "detail"], ["run", event.run, "evals"], ["runs"]];
     case "step_changed":
       return [["run", event.run, "steps"], ["run", event.run, "detail"], ["run", event.run, "groups"]];
     case "trajectory_changed":
@@ -54,14 +56,14 @@ export function staleKeysOfTopic(topic: string): QueryKey[] {
 }
 
 /** The series of a query with the new points in it; a point that is already there is replaced, not doubled. */
-export function withPoints(series: MetricSeries[], points: readonly MetricPoint[], names: readonly string[]): MetricSeries[] {
+export function withPoints(series: MetricSeries[], points: MetricPoints, names: readonly string[]): MetricSeries[] {
   const wanted = points.filter((point) => names.includes(point.name));
   if (wanted.length === 0) return series;
   const next = new Map(series.map((one) => [one.name, one]));
-  for (const { name, resume, step, value } of wanted) {
-    const known = next.get(name) ?? { name, points: [] };
-    const others = known.points.filter(([r, s]) => r !== resume || s !== step);
-    next.set(name, { ...known, points: [...others, [resume, step, value]] });
+  for (const { name, ...point } of wanted) {
+    const known = next.get(name) ?? { name, unit: "", points: [] };
+    const others = known.points.filter(({ resume, step }) => resume !== point.resume || step !== point.step);
+    next.set(name, { ...known, points: [...others, point] });
   }
   return [...next.values()];
 }
@@ -101,7 +103,7 @@ export class Invalidator {
   /** After a gap nothing is known to be fresh. Resolves when what is on screen has been fetched again. */
   async invalidateAll(): Promise<void> {
     this.cancel();
-    await this.queryClient.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "session" });
+    await this.queryClient.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "me" });
   }
 
   cancel(): void {
@@ -110,7 +112,7 @@ export class Invalidator {
     this.pending.clear();
   }
 
-  private append(run: number, points: readonly MetricPoint[]): void {
+  private append(run: number, points: MetricPoints): void {
     for (const query of this.queryClient.getQueryCache().findAll({ queryKey: ["run", run, "metrics"] })) {
       const names = query.queryKey[3];
       if (!Array.isArray(names)) continue;

@@ -1,28 +1,7 @@
-/** Every message that the server can push; the server's side is runs/events.py, and so are the names. */
+/** What the server pushes. The shapes come from runs/events.py through the schema; so do the topics' names. */
+import type { ServerMessage } from "../api/types";
 
-export type MetricPoint = {
-  name: string;
-  resume: number;
-  step: number;
-  /** "NaN", "Infinity" and "-Infinity" are text: JSON has no such numbers. */
-  value: number | string | null;
-  at: string;
-};
-
-export type LiveEvent =
-  | { type: "run_changed"; run: number; status: string }
-  | { type: "stage_changed"; run: number; stage: number; status: string }
-  | { type: "step_changed"; run: number; step: number; status: string }
-  | { type: "trajectory_changed"; run: number; trajectory: number; status: string }
-  | { type: "event_added"; run: number; at: string; level: string; sentence: string }
-  | { type: "metrics_added"; run: number; points: MetricPoint[] }
-  | { type: "turns_added"; trajectory: number; attempt: number; first_index: number; last_index: number }
-  | { type: "fleet_changed"; what: "workers" | "engines" | "sandboxes" | "failures" };
-
-/** What the database holds for a topic, every few seconds: a client whose last beacon differs may have missed something. */
-export type Beacon = { type: "beacon"; topic: string; cursors: Record<string, number> };
-
-export type ServerMessage = LiveEvent | Beacon;
+export type LiveEvent = Exclude<ServerMessage, { type: "beacon" | "subscribed" | "refused" }>;
 
 const TYPES: Record<ServerMessage["type"], true> = {
   run_changed: true,
@@ -34,6 +13,8 @@ const TYPES: Record<ServerMessage["type"], true> = {
   turns_added: true,
   fleet_changed: true,
   beacon: true,
+  subscribed: true,
+  refused: true,
 };
 
 /** A message of a newer server that this page does not know is null, never an exception. */

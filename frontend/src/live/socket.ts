@@ -143,7 +143,7 @@ export class LiveSocket {
 
   private receive(text: string): void {
     const message = parseMessage(text);
-    if (message === null) return;
+    if (message === null || message.type === "subscribed" || message.type === "refused") return;
     if (message.type === "beacon") {
       const state = JSON.stringify(message.cursors);
       const known = this.beacons.get(message.topic);

@@ -19,7 +19,7 @@ export function EngineList({ run }: { run?: number }) {
     <DataTable
       label="Engines"
       columns={COLUMNS}
-      rows={data.results}
+      rows={data}
       rowKey={(engine) => engine.id}
       empty={<EmptyState title="No engines">A run starts its own when it begins, on the live engine workers.</EmptyState>}
     />
@@ -39,8 +39,9 @@ const COLUMNS: Column<Engine>[] = [
   },
   {
     id: "version", header: "Weights", unit: "of target", width: 130, align: "right", sortValue: (engine) => engine.weight_version,
-    cell: ({ weight_version: held, target_version: target }) => (held === null ? ABSENT : `v${held}${target === null ? "" : ` / v${target}`}`),
+    cell: ({ weight_version: held, target_version: target }) => (held === null ? ABSENT : `v${held} / v${target}`),
   },
+  { id: "in_flight", header: "In flight", width: 90, align: "right", cell: (engine) => formatCount(engine.num_in_flight), sortValue: (engine) => engine.num_in_flight },
   { id: "running", header: "Running", width: 90, align: "right", cell: (engine) => formatCount(engine.load.running), sortValue: (engine) => engine.load.running ?? null },
   { id: "queued", header: "Queued", width: 90, align: "right", cell: (engine) => formatCount(engine.load.queued), sortValue: (engine) => engine.load.queued ?? null },
   { id: "kv", header: "KV cache", unit: "used", width: 120, align: "right", cell: (engine) => formatShare(engine.load.token_usage), sortValue: (engine) => engine.load.token_usage ?? null },

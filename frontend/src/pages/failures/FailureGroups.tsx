@@ -1,4 +1,6 @@
 import { useSuspenseInfiniteQuery } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useMemo } from "react";
 
 import { type FailureFilter, failureGroupsQuery } from "../../api/fleet";
 import type { FailureGroup } from "../../api/types";
@@ -8,31 +10,48 @@ import { Time } from "../../components/Time";
 import { formatCount, words } from "../../lib/format";
 import { useFleet } from "../../live/useFleet";
 
-/** Failures with one fingerprint are one row. */
+/** Failures with one fingerprint are one row; with a run, the groups that it has a failure in. */
 export function FailureGroups({ filter }: { filter: FailureFilter }) {
+  const navigate = useNavigate();
   const groups = useSuspenseInfiniteQuery(failureGroupsQuery(filter));
+  const columns = useMemo(() => columnsOf(filter.run), [filter.run]);
   useFleet();
   return (
     <DataTable
       label="Failure groups"
-      columns={COLUMNS}
+      columns={columns}
       rows={groups.data.pages.flatMap((page) => page.results)}
       rowKey={(group) => group.id}
+      onOpen={(group) => {
+        navigate({ to: "/failures/$group", params: { group: group.id }, search: runSearch(filter.run) }).catch(() => undefined);
+      }}
       hasMore={groups.hasNextPage}
       isLoadingMore={groups.isFetchingNextPage}
       onMore={() => {
         groups.fetchNextPage().catch(() => undefined);
       }}
-      empty={<EmptyState title="No infrastructure failures">Nothing to do: every attempt so far ended as the policy made it end.</EmptyState>}
+      empty={<EmptyState title="No infrastructure failures">Every attempt so far ended as the policy made it end.</EmptyState>}
     />
   );
 }
 
-const COLUMNS: Column<FailureGroup>[] = [
-  { id: "stage", header: "At", width: 90, cell: (group) => group.stage },
-  { id: "kind", header: "Class", width: 130, cell: (group) => words(group.kind) },
-  { id: "message", header: "Message", width: 460, cell: (group) => <code title={group.fingerprint}>{group.message}</code> },
-  { id: "count", header: "Failures", width: 90, align: "right", cell: (group) => formatCount(group.num_failures) },
-  { id: "first", header: "First", width: 120, align: "right", cell: (group) => <Time at={group.first_at} /> },
-  { id: "last", header: "Last", width: 120, align: "right", cell: (group) => <Time at={group.last_at} /> },
-];
+function runSearch(run: number | undefined): { run?: number } {
+  return run === undefined ? {} : { run };
+}
+
+function columnsOf(run: number | undefined): Column<FailureGroup>[] {
+  return [
+    {
+      id: "kind", header: "Failure", width: 190,
+      cell: (group) => (
+        <Link to="/failures/$group" params={{ group: group.id }} search={runSearch(run)}>
+          {group.stage}: {words(group.kind)}
+        </Link>
+      ),
+    },
+    { id: "message", header: "Message", width: 480, cell: (group) => <code title={group.fingerprint}>{group.message}</code> },
+    { id: "count", header: "Failures", unit: "all runs", width: 130, align: "right", cell: (group) => formatCount(group.num_failures) },
+    { id: "first", header: "First", width: 120, align: "right", cell: (group) => <Time at={group.first_at} /> },
+    { id: "last", header: "Last", width: 120, align: "right", cell: (group) => <Time at={group.last_at} /> },
+  ];
+}

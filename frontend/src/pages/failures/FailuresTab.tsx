@@ -1,11 +1,11 @@
 import { getRouteApi } from "@tanstack/react-router";
 
-import { FailureList } from "./FailureList";
+import { FailureGroups } from "./FailureGroups";
 
 const route = getRouteApi("/shell/runs/$run/failures");
 
 export function FailuresTab() {
   const { run } = route.useParams();
   const search = route.useSearch();
-  return <FailureList filter={{ run, ...search }} />;
+  return <FailureGroups filter={{ run, ...search }} />;
 }

@@ -2,7 +2,7 @@ import { Button, PasswordInput, TextInput } from "@mantine/core";
 import { getRouteApi, useRouter } from "@tanstack/react-router";
 import { type SubmitEvent, useState } from "react";
 
-import { useLogin } from "../../api/session";
+import { useLogin } from "../../api/me";
 import { titleOf } from "../../components/ErrorState";
 import { localPath } from "../../lib/search";
 import classes from "./LoginPage.module.css";

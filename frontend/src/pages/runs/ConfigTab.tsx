@@ -2,7 +2,7 @@ import { Button, Group } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 
-import { recipeSourceQuery } from "../../api/runs";
+import { runRecipeQuery } from "../../api/runs";
 import { CodeBlock } from "../../components/CodeBlock";
 
 const route = getRouteApi("/shell/runs/$run/config");
@@ -10,7 +10,7 @@ const route = getRouteApi("/shell/runs/$run/config");
 /** The run's own copy of its recipe. */
 export function ConfigTab() {
   const { run: id } = route.useParams();
-  const { data } = useSuspenseQuery(recipeSourceQuery(id));
+  const { data } = useSuspenseQuery(runRecipeQuery(id));
   return (
     <>
       <Group mb="md">

@@ -1,58 +1,72 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 
-import { runQuery } from "../../api/runs";
-import type { Stage } from "../../api/types";
+import { evaluationsQuery } from "../../api/runs";
+import type { Evaluation } from "../../api/types";
 import { type Column, DataTable } from "../../components/DataTable";
+import { DotInterval } from "../../components/DotInterval";
 import { EmptyState } from "../../components/EmptyState";
 import { StatusBadge } from "../../components/StatusBadge";
 import { ABSENT, formatCount, formatShare } from "../../lib/format";
 import { STAGE_STATUS } from "../../lib/status";
 import classes from "./EvalsTab.module.css";
-import { SolveRates } from "./SolveRates";
+import { TaskMatrix } from "./TaskMatrix";
 
 const route = getRouteApi("/shell/runs/$run/evals");
 
+/** Solve rates with intervals and populations, also while an evaluation runs; then task by task. */
 export function EvalsTab() {
   const { run: id } = route.useParams();
-  const { data: run } = useSuspenseQuery(runQuery(id));
-  const stages = run.stages.filter((stage) => stage.kind === "eval");
+  const { data: evaluations } = useSuspenseQuery(evaluationsQuery(id));
+  if (evaluations.length === 0) return <EmptyState title="No evaluations">This recipe has no eval stage.</EmptyState>;
   return (
     <div className={classes.page}>
-      <SolveRates stages={run.stages} />
-      <DataTable
-        label="Evaluations"
-        columns={columns(id)}
-        rows={stages}
-        rowKey={(stage) => stage.id}
-        empty={<EmptyState title="No evaluations">This recipe has no eval stage.</EmptyState>}
+      <DotInterval
+        title="Solve rate"
+        note="pass@1 over valid trajectories, 95 % clustered by task; hollow while it runs"
+        estimates={evaluations.flatMap(({ stage, pass_at_1: rate, num_tasks, num_valid, num_invalid, is_final }) =>
+          rate === null
+            ? []
+            : [
+                {
+                  label: stage, value: rate.mean, low: rate.low, high: rate.high, isProvisional: !is_final,
+                  note: `${formatCount(num_tasks)} tasks, ${formatCount(num_valid)} valid${num_invalid > 0 ? `, ${formatCount(num_invalid)} invalid` : ""}`,
+                },
+              ],
+        )}
+        references={Object.entries(evaluations.at(-1)?.baselines ?? {}).map(([name, { mean }]) => ({ label: name.replaceAll("_", " "), value: mean }))}
+        empty="No trajectory has been graded"
       />
+      <DataTable label="Evaluations" columns={columns(id)} rows={evaluations} rowKey={(one) => one.stage} empty={null} />
       <p className={classes.note}>
         pass@1 is the mean over tasks of the mean over valid trajectories; invalid ones (infrastructure failures) are counted apart
-        and never as zeros. Intervals are 95 %, clustered by task.
+        and never as zeros. The strict figure counts every ended trajectory without a reward as unsolved.
       </p>
+      <TaskMatrix run={id} evaluations={evaluations} />
     </div>
   );
 }
 
-function columns(run: number): Column<Stage>[] {
+function columns(run: number): Column<Evaluation>[] {
   return [
     {
       id: "name", header: "Stage", width: 140,
-      cell: (stage) => (
-        <Link to="/runs/$run/trajectories" params={{ run }} search={{ stage: stage.name }}>
-          {stage.name}
+      cell: ({ stage }) => (
+        <Link to="/runs/$run/trajectories" params={{ run }} search={{ stage }}>
+          {stage}
         </Link>
       ),
     },
-    { id: "status", header: "State", width: 130, cell: (stage) => <StatusBadge face={STAGE_STATUS[stage.status]} /> },
-    { id: "pass", header: "pass@1", width: 100, align: "right", cell: (stage) => formatShare(stage.result?.pass_at_1) },
+    { id: "status", header: "State", width: 130, cell: (one) => <StatusBadge face={STAGE_STATUS[one.status]} /> },
+    { id: "version", header: "Weights", unit: "version", width: 120, align: "right", cell: (one) => formatCount(one.weight_version) },
+    { id: "pass", header: "pass@1", unit: "valid", width: 110, align: "right", cell: (one) => formatShare(one.pass_at_1?.mean) },
     {
       id: "interval", header: "95 % interval", width: 150, align: "right",
-      cell: ({ result }) => (result === null ? ABSENT : `${formatShare(result.low)} – ${formatShare(result.high)}`),
+      cell: ({ pass_at_1: rate }) => (rate === null ? ABSENT : `${formatShare(rate.low)} – ${formatShare(rate.high)}`),
     },
-    { id: "tasks", header: "Tasks", width: 80, align: "right", cell: (stage) => formatCount(stage.result?.tasks) },
-    { id: "attempts", header: "Valid", unit: "trajectories", width: 140, align: "right", cell: (stage) => formatCount(stage.result?.attempts) },
-    { id: "invalid", header: "Invalid", width: 90, align: "right", cell: (stage) => formatCount(stage.result?.invalid) },
+    { id: "strict", header: "pass@1", unit: "strict", width: 110, align: "right", cell: (one) => formatShare(one.pass_at_1_strict) },
+    { id: "tasks", header: "Tasks", width: 80, align: "right", cell: (one) => formatCount(one.num_tasks) },
+    { id: "valid", header: "Valid", unit: "of scheduled", width: 150, align: "right", cell: (one) => `${formatCount(one.num_valid)} / ${formatCount(one.num_scheduled)}` },
+    { id: "invalid", header: "Invalid", width: 90, align: "right", cell: (one) => formatCount(one.num_invalid) },
   ];
 }

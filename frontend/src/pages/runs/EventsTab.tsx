@@ -13,9 +13,8 @@ export function EventsTab() {
   const { run: id } = route.useParams();
   const { level } = route.useSearch();
   const navigate = route.useNavigate();
-  const events = useSuspenseInfiniteQuery(eventsQuery(id));
-  const all = events.data.pages.flatMap((page) => page.results);
-  const shown = level === undefined ? all : all.filter((event) => event.level === level);
+  const events = useSuspenseInfiniteQuery(eventsQuery(id, { level }));
+  const shown = events.data.pages.flatMap((page) => page.results);
 
   return (
     <>
@@ -33,7 +32,7 @@ export function EventsTab() {
         />
       </Filters>
       {shown.length === 0 ? (
-        <EmptyState title={all.length === 0 ? "Nothing has happened yet" : `No ${level ?? ""} among the ${all.length} newest events`} />
+        <EmptyState title={level === undefined ? "Nothing has happened yet" : `No event of level ${level}`} />
       ) : (
         <EventList events={shown} />
       )}

@@ -1,62 +1,61 @@
-import { Button, NumberInput, Select, Textarea, TextInput } from "@mantine/core";
+import { Button, Select, Textarea, TextInput } from "@mantine/core";
 import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 
-import { recipeSourceQuery, recipesQuery, useLaunchRun, usePreflight } from "../../api/runs";
-import { sessionQuery } from "../../api/session";
-import type { Finding } from "../../api/types";
+import { useProject } from "../../api/me";
+import { recipesQuery, runRecipeQuery, useLaunchRun, usePreflight } from "../../api/runs";
+import type { Check } from "../../api/types";
 import { CopyButton } from "../../components/CopyButton";
 import { EmptyState } from "../../components/EmptyState";
 import { ErrorState } from "../../components/ErrorState";
 import { Icon } from "../../components/Icon";
+import { Loading } from "../../components/Loading";
 import { Page } from "../../components/Page";
+import { formatNumber, words } from "../../lib/format";
 import type { IconName } from "../../lib/status";
 import classes from "./NewRunPage.module.css";
 
 const route = getRouteApi("/shell/runs/new");
 
-/** Pick a stored recipe, change it, check it, launch it. */
+/** Pick a stored recipe or another run's, change it, check it, launch it. */
 export function NewRunPage() {
   const { recipe: chosen, from_run: fromRun } = route.useSearch();
   const navigate = route.useNavigate();
-  const { data: session } = useSuspenseQuery(sessionQuery());
   const { data: recipes } = useSuspenseQuery(recipesQuery());
-  const parent = useQuery({ ...recipeSourceQuery(fromRun ?? 0), enabled: fromRun !== undefined });
-  const stored = recipes.results.find((recipe) => recipe.name === chosen) ?? recipes.results[0];
+  const parent = useQuery({ ...runRecipeQuery(fromRun ?? 0), enabled: fromRun !== undefined });
+  const stored = recipes.find((recipe) => recipe.name === chosen) ?? recipes[0];
   const origin = fromRun === undefined ? stored?.source : parent.data?.source;
 
-  if (fromRun !== undefined && parent.isError) return <ErrorState error={parent.error} />;
+  if (parent.isError) return <ErrorState error={parent.error} />;
+  if (parent.isLoading) return <Loading />;
   if (origin === undefined) {
     return (
       <Page title="New run">
-        {fromRun === undefined && (
-          <EmptyState title="No recipe is stored" command="longtail recipes import recipes/miniature.yaml">
-            A recipe names the model, the task sets, the stages and the limits of a run. Import one:
-          </EmptyState>
-        )}
+        <EmptyState title="No recipe is stored" command="longtail recipes put recipes/miniature.yaml">
+          A recipe names the model, the task sets, the stages and the limits of a run. Store one:
+        </EmptyState>
       </Page>
     );
   }
+  const picker = (
+    <Select
+      label="Recipe"
+      data={recipes.map((recipe) => recipe.name)}
+      value={fromRun === undefined ? (stored?.name ?? null) : null}
+      placeholder={`as run ${fromRun ?? ""}`}
+      allowDeselect={false}
+      onChange={(recipe) => {
+        navigate({ search: recipe === null ? {} : { recipe } }).catch(() => undefined);
+      }}
+    />
+  );
   return (
-    <Page title="New run" lead={fromRun === undefined ? undefined : `From the recipe of run ${fromRun}`}>
+    <Page title="New run" lead={fromRun === undefined ? "From a stored recipe" : `From the recipe of run ${fromRun}`}>
       <Editor
         key={fromRun ?? stored?.name}
         origin={origin}
-        mayLaunch={session.user.role !== "viewer"}
-        picker={
-          fromRun === undefined && (
-            <Select
-              label="Recipe"
-              data={recipes.results.map((recipe) => recipe.name)}
-              value={stored?.name ?? null}
-              allowDeselect={false}
-              onChange={(recipe) => {
-                navigate({ search: recipe === null ? {} : { recipe } }).catch(() => undefined);
-              }}
-            />
-          )
-        }
+        picker={picker}
         onLaunched={(run) => {
           navigate({ to: "/runs/$run/overview", params: { run } }).catch(() => undefined);
         }}
@@ -65,43 +64,44 @@ export function NewRunPage() {
   );
 }
 
-type EditorProps = { origin: string; mayLaunch: boolean; picker: React.ReactNode; onLaunched: (run: number) => void };
+type EditorProps = { origin: string; picker: ReactNode; onLaunched: (run: number) => void };
 
-function Editor({ origin, mayLaunch, picker, onLaunched }: EditorProps) {
+function Editor({ origin, picker, onLaunched }: EditorProps) {
+  const project = useProject();
   const [source, setSource] = useState(origin);
   const [name, setName] = useState("");
-  const [seed, setSeed] = useState<number | "">("");
-  // One key for the life of the form: sending twice launches once. A changed recipe is another launch.
-  const [key] = useState(() => crypto.randomUUID());
-  const preflight = usePreflight();
-  const launch = useLaunchRun();
-  const overrides = { ...(seed === "" ? {} : { seed }), ...(name === "" ? {} : { name }) };
-  const isChecked = preflight.data !== undefined && preflight.variables.source === source;
+  // A resent launch of the same text is the same run; another text is another run.
+  const [key, setKey] = useState(() => crypto.randomUUID());
+  const preflight = usePreflight(project.slug);
+  const launch = useLaunchRun(project.slug);
+  const isCurrent = preflight.data !== undefined && preflight.variables === source;
 
-  const refusal = !mayLaunch
-    ? "Viewers may look, operators may launch."
-    : isChecked && !preflight.data.is_launchable
-      ? "The check found errors; see the list."
-      : null;
+  const edit = (text: string) => {
+    setSource(text);
+    setKey(crypto.randomUUID());
+  };
+  const refusal =
+    project.role === "viewer"
+      ? "Viewers may look, operators may launch."
+      : isCurrent && !preflight.data.is_launchable
+        ? "The check found errors; mend them first."
+        : null;
 
   return (
     <div className={classes.page}>
       <div className={classes.settings}>
         {picker}
-        <TextInput label="Name" placeholder="as in the recipe" value={name} onChange={(event) => setName(event.currentTarget.value)} />
-        <NumberInput label="Seed" placeholder="as in the recipe" value={seed} min={0} allowDecimal={false} onChange={(value) => setSeed(typeof value === "number" ? value : "")} />
+        <TextInput label="Name" placeholder="as in the recipe" value={name} onChange={(event) => setName(event.currentTarget.value)} maxLength={200} />
         <div className={classes.buttons}>
-          <Button
-            variant="default"
-            loading={preflight.isPending}
-            onClick={() => preflight.mutate({ source, ...(seed === "" ? {} : { seed }) })}
-          >
+          <Button variant="default" loading={preflight.isPending} disabled={project.role === "viewer"} onClick={() => preflight.mutate(source)}>
             Check
           </Button>
           <Button
             loading={launch.isPending}
             disabled={refusal !== null}
-            onClick={() => launch.mutate({ key, source, ...overrides }, { onSuccess: (run) => onLaunched(run.id) })}
+            onClick={() =>
+              launch.mutate({ key, source, ...(name.trim() === "" ? {} : { name: name.trim() }) }, { onSuccess: (run) => onLaunched(run.id) })
+            }
           >
             Launch
           </Button>
@@ -109,18 +109,18 @@ function Editor({ origin, mayLaunch, picker, onLaunched }: EditorProps) {
         {refusal !== null && <p className={classes.refusal}>{refusal}</p>}
         {launch.isError && <ErrorState error={launch.error} />}
         {preflight.isError && <ErrorState error={preflight.error} />}
-        {preflight.data !== undefined && <Findings findings={preflight.data.findings} isOld={!isChecked} />}
+        {preflight.data !== undefined && <Checks checks={preflight.data.checks} isOld={!isCurrent} />}
         <div className={classes.shell}>
-          <span>From a shell</span>
-          <CopyButton text={`longtail runs launch RECIPE.yaml${seed === "" ? "" : ` --seed ${seed}`}`} label="Copy the command" />
+          <code>longtail runs launch RECIPE.yaml</code>
+          <CopyButton text="longtail runs launch RECIPE.yaml" label="Copy the command" />
         </div>
       </div>
       <Textarea
         label="Recipe (YAML)"
-        description={source === origin ? "Unchanged" : "Changed; the stored recipe stays as it is"}
+        description={source === origin ? "Unchanged" : "Changed for this run; the stored recipe stays as it is"}
         classNames={{ input: classes.source ?? "" }}
         value={source}
-        onChange={(event) => setSource(event.currentTarget.value)}
+        onChange={(event) => edit(event.currentTarget.value)}
         spellCheck={false}
         autosize
         minRows={24}
@@ -130,28 +130,35 @@ function Editor({ origin, mayLaunch, picker, onLaunched }: EditorProps) {
   );
 }
 
-const LEVEL: Record<Finding["level"], { icon: IconName; word: string }> = {
-  ok: { icon: "check", word: "fine" },
-  warning: { icon: "alert", word: "warning" },
-  error: { icon: "cross", word: "error" },
-};
+const LEVEL: Record<Check["level"], IconName> = { ok: "check", warning: "alert", error: "cross" };
 
-function Findings({ findings, isOld }: { findings: Finding[]; isOld: boolean }) {
+function Checks({ checks, isOld }: { checks: Check[]; isOld: boolean }) {
   return (
-    <section aria-label="Check" aria-live="polite" className={classes.findings} data-old={isOld}>
-      <h2>{isOld ? "Check (of an older text)" : "Check"}</h2>
+    <section aria-label="Check" aria-live="polite" className={classes.checks} data-old={isOld}>
+      <h2>{isOld ? "Check of an older text" : "Check"}</h2>
       <ul>
-        {findings.map((finding) => (
-          <li key={finding.pointer + finding.message} data-level={finding.level}>
-            <span className={classes.icon} title={LEVEL[finding.level].word}>
-              <Icon name={LEVEL[finding.level].icon} />
+        {checks.map((check) => (
+          <li key={check.name + check.pointer + check.sentence} data-level={check.level}>
+            <span className={classes.icon} title={check.level}>
+              <Icon name={LEVEL[check.level]} />
             </span>
             <span>
-              {finding.pointer !== "" && <code>{finding.pointer}</code>} {finding.message}
+              <strong>{words(check.name)}</strong> {check.sentence}
+              {check.measured !== null && (
+                <span className={classes.figures}>
+                  measured {figure(check.measured)}
+                  {check.configured !== null && `, configured ${figure(check.configured)}`}
+                </span>
+              )}
+              {check.pointer !== "" && <code className={classes.pointer}>{check.pointer}</code>}
             </span>
           </li>
         ))}
       </ul>
     </section>
   );
+}
+
+function figure(value: number | string): string {
+  return typeof value === "number" ? formatNumber(value) : value;
 }

@@ -2,12 +2,12 @@ import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
 import { metricsQuery, runQuery, stepsQuery } from "../../api/runs";
-import type { MetricSeries } from "../../api/types";
+import type { MetricSeries, Step } from "../../api/types";
 import { type Curve, MetricChart } from "../../components/MetricChart";
 import { StackedBar } from "../../components/StackedBar";
 import { Stat, StatRow } from "../../components/Stat";
 import { formatCount, formatNumber, formatShare } from "../../lib/format";
-import { readValue } from "../../lib/series";
+import { type Point, readValue } from "../../lib/series";
 import { EventFeed } from "./EventFeed";
 import classes from "./OverviewTab.module.css";
 import { SolveRates } from "./SolveRates";
@@ -16,7 +16,7 @@ import { StageStepper } from "./StageStepper";
 const route = getRouteApi("/shell/runs/$run/overview");
 
 const METRICS = [
-  "reward/mean", "rollout/trajectories_per_h", "rollout/consumed_per_h", "rollout/staleness_mean", "rollout/staleness_max",
+  "reward/mean", "rollout/trajectories_per_h", "rollout/staleness_mean", "rollout/staleness_max",
   "train/grad_norm", "train/logprob_gap", "train/ess", "train/entropy", "train/zero_gradient",
 ] as const;
 
@@ -44,7 +44,7 @@ export function OverviewTab() {
         />
         <Stat label="Infra failures" value={formatCount(counts.infra_failures)} note="of attempts, retried" />
         <Stat label="Staleness" value={formatNumber(lastValue(series, "rollout/staleness_mean"))} unit="versions" note="mean of the last step" />
-        <Stat label="Trained twice" value={formatCount(counts.trained_twice)} note="must stay 0" />
+        <Stat label="Steps" value={formatCount(counts.steps_done)} note={`${formatCount(counts.queued)} attempts queued`} />
       </StatRow>
       <StageStepper stages={run.stages} />
       <div className={classes.wide}>
@@ -63,7 +63,7 @@ export function OverviewTab() {
           note="seconds; publish is not part of the sum"
           parts={STEP_PARTS}
           lane={PUBLISH}
-          bars={(steps?.results ?? []).map((step) => ({
+          bars={(steps ?? []).map((step) => ({
             label: String(step.index),
             isGhost: step.status === "superseded",
             values: { wait: step.wait_s, logprob: step.logprob_s, update: step.update_s, publish: step.publish_s },
@@ -72,10 +72,10 @@ export function OverviewTab() {
         />
         <MetricChart
           title="Trajectories per hour"
-          note="completed against consumed; failures apart"
+          note="completed; trained over the seconds of its step"
           curves={[
             curve("rollout/trajectories_per_h", "produced", "--role-rollout"),
-            curve("rollout/consumed_per_h", "consumed", "--role-trainer"),
+            { label: "consumed", color: "--role-trainer", points: consumption(steps ?? []) },
           ]}
           range={{ min: 0 }}
           window={1}
@@ -125,10 +125,18 @@ const PUBLISH = { key: "publish", label: "publish", color: "var(--role-llm)" };
 
 function curveOf(series: MetricSeries[] | undefined, name: string, label: string, color: string): Curve {
   const points = series?.find((one) => one.name === name)?.points ?? [];
-  return { label, color, points: points.map(([resume, step, value]) => ({ resume, step, value: readValue(value) })) };
+  return { label, color, points: points.map(({ resume, step, value }) => ({ resume, step, value: readValue(value) })) };
+}
+
+/** What each step consumed, as a rate over its own seconds: the figure to hold against production. */
+function consumption(steps: readonly Step[]): Point[] {
+  return steps.flatMap(({ resume, index, status, num_trajectories, wait_s, logprob_s, update_s }) => {
+    const seconds = wait_s + logprob_s + update_s;
+    return status === "done" && seconds > 0 ? [{ resume, step: index, value: (num_trajectories / seconds) * 3600 }] : [];
+  });
 }
 
 function lastValue(series: MetricSeries[] | undefined, name: string): number | null {
   const last = series?.find((one) => one.name === name)?.points.at(-1);
-  return last === undefined ? null : readValue(last[2]);
+  return last === undefined ? null : readValue(last.value);
 }

@@ -1,8 +1,8 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { getRouteApi, Link, Outlet } from "@tanstack/react-router";
 
+import { useProject } from "../../api/me";
 import { runQuery } from "../../api/runs";
-import { sessionQuery } from "../../api/session";
 import { Page } from "../../components/Page";
 import { StatusBadge } from "../../components/StatusBadge";
 import { Elapsed } from "../../components/Time";
@@ -29,9 +29,9 @@ const TABS = [
 /** What the run is, what it waits for, and its pages. */
 export function RunPage() {
   const { run: id } = route.useParams();
-  const { data: session } = useSuspenseQuery(sessionQuery());
+  const project = useProject();
   const { data: run } = useSuspenseQuery(runQuery(id));
-  useLive(topics.run(session.project.id, id));
+  useLive(topics.run(project.id, id));
 
   return (
     <Page
@@ -52,7 +52,7 @@ export function RunPage() {
           </p>
         </>
       }
-      actions={<RunActions run={run} role={session.user.role} />}
+      actions={<RunActions run={run} role={project.role} />}
     >
       <nav className={classes.tabs} aria-label="Run">
         {TABS.map(({ to, label }) => (

@@ -1,9 +1,9 @@
 import { Button, Select } from "@mantine/core";
-import { useSuspenseInfiniteQuery, useSuspenseQuery } from "@tanstack/react-query";
+import { useSuspenseInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 
+import { useProject } from "../../api/me";
 import { runsQuery } from "../../api/runs";
-import { sessionQuery } from "../../api/session";
 import type { Run } from "../../api/types";
 import { type Column, DataTable } from "../../components/DataTable";
 import { EmptyState } from "../../components/EmptyState";
@@ -11,7 +11,7 @@ import { Filters } from "../../components/Filters";
 import { Page } from "../../components/Page";
 import { StatusBadge } from "../../components/StatusBadge";
 import { Elapsed, Time } from "../../components/Time";
-import { formatCount, formatShare } from "../../lib/format";
+import { ABSENT, formatCount, formatShare } from "../../lib/format";
 import { RUN_STATUS } from "../../lib/status";
 import { topics } from "../../live/events";
 import { useLive } from "../../live/LiveProvider";
@@ -22,9 +22,9 @@ const route = getRouteApi("/shell/runs");
 export function RunsPage() {
   const filter = route.useSearch();
   const navigate = route.useNavigate();
-  const { data: session } = useSuspenseQuery(sessionQuery());
+  const project = useProject();
   const runs = useSuspenseInfiniteQuery(runsQuery(filter));
-  useLive(topics.runs(session.project.id));
+  useLive(topics.runs(project.id));
   const rows = runs.data.pages.flatMap((page) => page.results);
 
   return (
@@ -88,28 +88,25 @@ const COLUMNS: Column<Run>[] = [
     ),
   },
   { id: "status", header: "State", width: 120, cell: (run) => <StatusBadge face={RUN_STATUS[run.status]} /> },
+  { id: "waits", header: "Waits for", width: 280, cell: (run) => <span title={run.wait_sentence}>{run.wait_sentence || run.stop_reason || ABSENT}</span> },
   {
-    id: "stage", header: "Stage", width: 180,
+    id: "stage", header: "Stage", width: 160,
     cell: (run) => {
-      const stage = currentStage(run);
+      const stage = currentStage(run.stages);
       return stage === undefined ? "" : `${stage.name} ${stageProgress(stage)}`;
     },
   },
   {
     id: "solve_rate", header: "Solve rate", unit: "last evaluation", width: 180, align: "right",
     cell: (run) => {
-      const stage = latestResult(run);
-      return stage?.result == null ? "–" : `${stage.name} ${formatShare(stage.result.pass_at_1)}`;
+      const stage = latestResult(run.stages);
+      return stage === undefined ? ABSENT : `${stage.name} ${formatShare(stage.pass_at_1)}`;
     },
   },
-  { id: "rate", header: "Produced", unit: "per h", width: 110, align: "right", cell: (run) => formatCount(run.counts.produced_per_h) },
-  {
-    id: "in_flight", header: "In flight", width: 100, align: "right",
-    cell: (run) => `${formatCount(run.counts.in_flight)} / ${formatCount(run.counts.max_in_flight)}`,
-  },
-  { id: "failures", header: "Infra failures", width: 120, align: "right", cell: (run) => formatCount(run.counts.infra_failures) },
   { id: "version", header: "Weights", unit: "version", width: 120, align: "right", cell: (run) => formatCount(run.weight_version) },
+  { id: "recipe", header: "Recipe", width: 120, cell: (run) => run.recipe },
   { id: "seed", header: "Seed", width: 64, align: "right", cell: (run) => run.seed },
+  { id: "by", header: "By", width: 90, cell: (run) => run.created_by ?? ABSENT },
   { id: "started", header: "Started", width: 130, align: "right", cell: (run) => <Time at={run.started_at} /> },
   { id: "elapsed", header: "Took", width: 100, align: "right", cell: (run) => <Elapsed from={run.started_at} to={run.finished_at} /> },
 ];

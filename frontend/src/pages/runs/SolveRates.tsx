@@ -31,8 +31,8 @@ export function estimatesOf(stages: readonly Stage[]): Estimate[] {
 }
 
 export function baselinesOf(stages: readonly Stage[]): Reference[] {
-  const last = stages.findLast((stage) => stage.result?.baselines !== undefined);
-  return Object.entries(last?.result?.baselines ?? {}).map(([name, { mean }]) => ({
+  const last = stages.findLast((stage) => Object.keys(stage.baselines).length > 0);
+  return Object.entries(last?.baselines ?? {}).map(([name, { mean }]) => ({
     label: name.replaceAll("_", " "),
     value: mean,
   }));

@@ -4,8 +4,8 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 
 import { runQuery } from "../../api/runs";
-import { type TrajectoryFilter, trajectoriesQuery } from "../../api/trajectories";
-import type { Trajectory } from "../../api/types";
+import { trajectoriesQuery } from "../../api/trajectories";
+import type { StopReason, Trajectory } from "../../api/types";
 import { type Column, DataTable } from "../../components/DataTable";
 import { EmptyState } from "../../components/EmptyState";
 import { Filters } from "../../components/Filters";
@@ -23,8 +23,7 @@ export function TrajectoriesTab() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const { data: run } = useSuspenseQuery(runQuery(id));
-  const filter: TrajectoryFilter = { run: id, ...search };
-  const trajectories = useSuspenseInfiniteQuery(trajectoriesQuery(filter));
+  const trajectories = useSuspenseInfiniteQuery(trajectoriesQuery(id, search));
   const columns = useMemo(() => columnsOf(search), [search]);
   const set = (change: Partial<typeof search>) => {
     navigate({ search: (old) => ({ ...old, ...change }) }).catch(() => undefined);
@@ -44,7 +43,7 @@ export function TrajectoriesTab() {
           aria-label="Outcome" placeholder="Any outcome" clearable size="xs"
           data={OUTCOME_FILTERS.map(({ value, label }) => ({ value, label }))}
           value={outcomeFilterOf(search)}
-          onChange={(value) => set(OUTCOME_FILTERS.find((one) => one.value === value)?.search ?? { status: undefined, solved: undefined })}
+          onChange={(value) => set(OUTCOME_FILTERS.find((one) => one.value === value)?.search ?? { status: undefined, reward: undefined })}
         />
         <Select
           aria-label="Stop reason" placeholder="Any stop reason" clearable size="xs"
@@ -87,19 +86,19 @@ export function TrajectoriesTab() {
   );
 }
 
-const STOP_REASONS = ["submitted", "turn_cap", "token_cap", "turn_token_cap", "time_cap", "no_action", "loop"];
+const STOP_REASONS: Exclude<StopReason, "">[] = ["submitted", "turn_cap", "token_cap", "turn_token_cap", "time_cap", "no_action", "loop"];
 
 /** The five outcomes in the words of the API. */
 const OUTCOME_FILTERS = [
-  { value: "solved", label: "Solved", search: { status: "completed", solved: "true" } },
-  { value: "unsolved", label: "Unsolved", search: { status: "completed", solved: "false" } },
-  { value: "invalid", label: "Invalid", search: { status: "failed", solved: undefined } },
-  { value: "running", label: "Running", search: { status: "open", solved: undefined } },
-  { value: "cancelled", label: "Cancelled", search: { status: "cancelled", solved: undefined } },
+  { value: "solved", label: "Solved", search: { status: "completed", reward: "gte:1" } },
+  { value: "unsolved", label: "Unsolved", search: { status: "completed", reward: "lt:1" } },
+  { value: "invalid", label: "Invalid", search: { status: "failed", reward: undefined } },
+  { value: "running", label: "Running", search: { status: "open", reward: undefined } },
+  { value: "cancelled", label: "Cancelled", search: { status: "cancelled", reward: undefined } },
 ];
 
-function outcomeFilterOf({ status, solved }: { status?: string | undefined; solved?: string | undefined }): string | null {
-  return OUTCOME_FILTERS.find((one) => one.search.status === status && one.search.solved === solved)?.value ?? null;
+function outcomeFilterOf({ status, reward }: { status?: string | undefined; reward?: string | undefined }): string | null {
+  return OUTCOME_FILTERS.find((one) => one.search.status === status && one.search.reward === reward)?.value ?? null;
 }
 
 function columnsOf(search: Record<string, unknown>): Column<Trajectory>[] {

@@ -2,8 +2,8 @@ import { Button, SegmentedControl } from "@mantine/core";
 import { useInfiniteQuery, useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 
-import { sessionQuery } from "../../api/session";
-import { trajectoriesQuery, trajectoryQuery, turnsQuery } from "../../api/trajectories";
+import { useProject } from "../../api/me";
+import { type TrajectoryFilter, trajectoriesQuery, trajectoryQuery, turnsQuery } from "../../api/trajectories";
 import type { Attempt, Turn } from "../../api/types";
 import { CodeBlock } from "../../components/CodeBlock";
 import { ErrorState } from "../../components/ErrorState";
@@ -36,17 +36,17 @@ export function TrajectoryPage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const { tab = "transcript", turn: selected, attempt: chosen, ...filter } = search;
-  const { data: session } = useSuspenseQuery(sessionQuery());
+  const project = useProject();
   const { data: trajectory } = useSuspenseQuery(trajectoryQuery(id));
   const attempt = trajectory.attempts.find((one) => one.number === chosen) ?? trajectory.attempts.at(-1);
-  const turns = useQuery({ ...turnsQuery(id, attempt?.number), enabled: attempt !== undefined });
-  useLive(topics.trajectory(session.project.id, id));
+  const turns = useQuery({ ...turnsQuery(id, attempt?.number ?? 0), enabled: attempt !== undefined });
+  useLive(topics.trajectory(project.id, id));
 
   const neighbours = useNeighbours(id, trajectory.run, filter);
   const open = (to: number | undefined) => {
     if (to !== undefined) navigate({ params: { trajectory: to }, search: { ...filter, tab } }).catch(() => undefined);
   };
-  const rows = turns.data?.results ?? NO_TURNS;
+  const rows = turns.data ?? NO_TURNS;
   const goTurn = (index: number | undefined) => {
     if (index !== undefined) navigate({ search: (old) => ({ ...old, tab: "transcript" as const, turn: index }), resetScroll: false }).catch(() => undefined);
   };
@@ -162,8 +162,8 @@ function FailurePanel({ failure }: { failure: NonNullable<Attempt["failure"]> })
 }
 
 /** The trajectories before and after this one in the filtered list that the reader came from. */
-function useNeighbours(id: number, run: number, filter: Record<string, string | number | undefined>) {
-  const list = useInfiniteQuery(trajectoriesQuery({ run, ...filter }));
+function useNeighbours(id: number, run: number, filter: TrajectoryFilter) {
+  const list = useInfiniteQuery(trajectoriesQuery(run, filter));
   const ids = list.data?.pages.flatMap((page) => page.results.map((row) => row.id)) ?? [];
   const at = ids.indexOf(id);
   return { previous: at > 0 ? ids[at - 1] : undefined, next: at >= 0 ? ids[at + 1] : undefined };

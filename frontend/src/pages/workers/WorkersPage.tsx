@@ -19,7 +19,7 @@ export function WorkersPage() {
       <DataTable
         label="Workers"
         columns={COLUMNS}
-        rows={data.results}
+        rows={data}
         rowKey={(worker) => worker.id}
         empty={
           <EmptyState title="No workers" command="python manage.py up">

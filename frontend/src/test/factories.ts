@@ -1,0 +1,160 @@
+/** Typed bodies of the API with plausible values; a test names only what it is about. */
+import type {
+  Attempt, Engine, Evaluation, Failure, FailureGroup, Group, Me, MetricSeries, Recipe, Run, RunDetail, RunEvent, Sandbox, Stage, Step,
+  Trajectory, TrajectoryDetail, Turn, Worker,
+} from "../api/types";
+
+export const T0 = Date.parse("2026-11-29T12:00:00Z");
+export const at = (seconds: number) => new Date(T0 + seconds * 1000).toISOString();
+
+export function page<T>(results: T[], next: string | null = null) {
+  return { results, next, previous: null };
+}
+
+export function makeMe(fields: Partial<Me> = {}): Me {
+  return {
+    user: { id: 1, username: "ada", is_superuser: true },
+    projects: [{ id: 1, slug: "default", name: "Default", role: "admin", created_at: at(-1000) }],
+    csrf: "token",
+    ...fields,
+  };
+}
+
+export function makeStage(fields: Partial<Stage> = {}): Stage {
+  return {
+    id: 1, index: 0, name: "base", kind: "eval", status: "pending", num_done: 0, num_total: 240, weight_version: null, progress: {},
+    result: null, baselines: {}, failure_message: "", started_at: null, finished_at: null, ...fields,
+  };
+}
+
+export function makeRunDetail(fields: Partial<RunDetail> = {}): RunDetail {
+  return {
+    id: 7, project: "default", name: "miniature-seed-1", status: "running",
+    wait_sentence: "Training step 22: 3 of 8 groups are ready, the oldest open one has waited 11 s.", stop_reason: "",
+    recipe: "miniature", description: "This proves the machinery, not the model.", seed: 1, created_by: "ada", resume: 0,
+    weight_version: 22, cpu_s: 431, created_at: at(0), started_at: at(2), finished_at: null, stages: [makeStage()],
+    counts: {
+      in_flight: 88, max_in_flight: 96, queued: 12, completed: 2304, failed: 3, cancelled: 21, infra_failures: 9, steps_done: 21,
+      produced_per_h: 13_800, consumed_per_h: 12_940,
+    },
+    ...fields,
+  };
+}
+
+export function makeRun(fields: Partial<Run> = {}): Run {
+  const { counts: _counts, stages, ...detail } = makeRunDetail();
+  return {
+    ...detail,
+    stages: stages.map(({ id, index, name, kind, status, num_done, num_total }) => ({
+      id, index, name, kind, status, num_done, num_total, pass_at_1: null,
+    })),
+    ...fields,
+  };
+}
+
+export function makeTrajectory(fields: Partial<Trajectory> = {}): Trajectory {
+  return {
+    id: 4012, run: 7, stage: "rl-training", group: 311, task: { id: 17, key: "calc-0017", repository: "calc" }, index: 2, status: "completed",
+    attempt_status: "completed", num_attempts: 1, reward: 1, advantage: 0.73, stop_reason: "submitted", num_turns: 4, prompt_tokens: 512,
+    output_tokens: 41, version_min: 20, version_max: 21, failure: null, duration_s: 3.42, created_at: at(300), finished_at: at(303.4),
+    ...fields,
+  };
+}
+
+export function makeAttempt(fields: Partial<Attempt> = {}): Attempt {
+  return {
+    id: 9001, number: 1, status: "completed", stop_reason: "submitted", cancel_reason: "", reward: 1, is_attributed_to_policy: false,
+    failure: null, num_turns: 4, prompt_tokens: 512, output_tokens: 41, version_min: 20, version_max: 21,
+    timings: { queue: 0.21, start: 0.048, setup: 0.03, llm: 2.31, exec: 0.42, verify: 0.38, teardown: 0.02 },
+    grade: { details: { reward: 1, passed: 3, failed: 0 }, output: "test_add ... ok\ntest_sub ... ok\ntest_neg ... ok\n\nOK\n", duration_s: 0.38 },
+    worker: "rollout-1@box", engine: 0, created_at: at(300), started_at: at(300.2), finished_at: at(303.4), ...fields,
+  };
+}
+
+export function makeTrajectoryDetail(fields: Partial<TrajectoryDetail> = {}): TrajectoryDetail {
+  return {
+    ...makeTrajectory(),
+    instruction: "The function `mean` in stats.py returns a wrong value for an odd number of items.\nFind the bug, mend it and submit.",
+    difficulty: "one-token", attempts: [makeAttempt()], ...fields,
+  };
+}
+
+export function makeTurn(fields: Partial<Turn> = {}): Turn {
+  return {
+    index: 0, started_at: at(300.3), llm_s: 0.61, exec_s: 0.05, action: "cat stats.py", command: "cat stats.py",
+    observation: "def mean(xs):\n    return sum(xs) / (len(xs) - 1)\n", exit_code: 0, finish_reason: "stop", prompt_tokens: 84,
+    output_tokens: 5, cached_tokens: 80, version_min: 20, version_max: 20, is_timed_out: false, truncated_bytes: 0, ...fields,
+  };
+}
+
+export function makeGroup(fields: Partial<Group> = {}): Group {
+  return {
+    id: 311, run: 7, stage: "rl-training", task: { id: 17, key: "calc-0017", repository: "calc" }, index: 167, status: "consumed",
+    drop_reason: "", resume: 0, opened_version: 20, oldest_version: 20, num_members: 8, num_ended: 8, num_valid: 8, reward_mean: 0.375,
+    reward_std: 0.518, step: 21, opened_at: at(290), ready_at: at(309), finished_at: at(311), ...fields,
+  };
+}
+
+export function makeStep(fields: Partial<Step> = {}): Step {
+  return {
+    id: 21, stage: "rl-training", index: 0, resume: 0, status: "done", trained_version: 1, published_version: 2, num_groups: 8,
+    num_trajectories: 64, reward_mean: 0.2, wait_s: 6.1, logprob_s: 0.8, update_s: 4.4, publish_s: 0.21, metrics: {}, started_at: at(120),
+    finished_at: at(131), ...fields,
+  };
+}
+
+export function makeSeries(name: string, values: (number | "NaN" | "Infinity")[], resume = 0): MetricSeries {
+  return { name, unit: "", points: values.map((value, step) => ({ resume, step, value, at: at(120 + step * 11) })) };
+}
+
+export function makeEvent(fields: Partial<RunEvent> = {}): RunEvent {
+  return { id: 1, at: at(5), level: "info", kind: "run.started", sentence: "The run started.", data: {}, ...fields };
+}
+
+export function makeRecipe(fields: Partial<Recipe> = {}): Recipe {
+  return { id: 1, project: "default", name: "miniature", source: "version: 1\nname: miniature\nseed: 1\n", updated_at: at(-500), ...fields };
+}
+
+export function makeSandbox(fields: Partial<Sandbox> = {}): Sandbox {
+  return {
+    id: 1, project: "default", key: "sb-7-9001", driver: "local", level: "bwrap+overlay", status: "gone", run_id: 7, attempt_id: 9001,
+    trajectory_id: 4012, worker: "rollout-1@box", created_at: at(300), ready_at: at(300.05), finished_at: at(303.4),
+    timings: { admit: 0.001, start: 0.048, setup: 0.03, exec: 0.42, verify: 0.38, teardown: 0.02 }, ...fields,
+  };
+}
+
+export function makeFailureGroup(fields: Partial<FailureGroup> = {}): FailureGroup {
+  return {
+    id: 1, project: "default", fingerprint: "v1:infer:infer_infra:connection to URL refused", stage: "infer", kind: "infer_infra",
+    message: "connection to http://127.0.0.1:31001 refused", num_failures: 6, first_at: at(205), last_at: at(207), ...fields,
+  };
+}
+
+export function makeFailure(fields: Partial<Failure> = {}): Failure {
+  return {
+    id: 1, group: 1, stage: "infer", kind: "infer_infra", message: "connection to http://127.0.0.1:31001 refused", run_id: 7,
+    attempt_id: 8801, trajectory_id: 3977, host: "box", engine: "0", driver: "local", evidence: {}, is_by_policy: false, at: at(206), ...fields,
+  };
+}
+
+export function makeEngine(fields: Partial<Engine> = {}): Engine {
+  return {
+    id: 1, run: 7, index: 0, status: "serving", url: "http://127.0.0.1:31001", weight_version: 22, target_version: 22, num_in_flight: 61,
+    load: { running: 58, queued: 3, token_usage: 0.412, gen_throughput: 1840 }, failure_message: "", created_at: at(2), started_at: at(3),
+    synced_at: at(361), finished_at: null, ...fields,
+  };
+}
+
+export function makeWorker(fields: Partial<Worker> = {}): Worker {
+  return {
+    id: 1, name: "rollout-1@box", node: "box", kind: "rollout", status: "live", pid: 4711, num_slots: 48, num_busy: 44, capabilities: {},
+    started_at: at(-30), last_seen_at: at(371), ...fields,
+  };
+}
+
+export function makeEvaluation(fields: Partial<Evaluation> = {}): Evaluation {
+  return {
+    stage: "base", status: "succeeded", weight_version: 0, pass_at_1: { mean: 0.02, low: 0.004, high: 0.05 }, pass_at_1_strict: 0.02,
+    num_tasks: 60, num_scheduled: 240, num_valid: 239, num_invalid: 1, is_final: true, baselines: {}, tasks: [], ...fields,
+  };
+}

@@ -1,0 +1,4 @@
+import { setupServer } from "msw/node";
+
+/** Tests say what the API answers; a request that no handler expects fails the test. */
+export const server = setupServer();
