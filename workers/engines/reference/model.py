@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
@@ -88,6 +89,16 @@ class ModelConfig:
         )
 
 
+class Linear(nn.Linear):
+    def reset_parameters(self) -> None:
+        """Nothing: weights are always loaded or drawn by `init_model`."""
+
+
+class Embedding(nn.Embedding):
+    def reset_parameters(self) -> None:
+        """Nothing, as above."""
+
+
 class Layer(nn.Module):
     """One decoder layer without its attention, in which the passes of `Model` differ."""
 
@@ -99,10 +110,10 @@ class Layer(nn.Module):
         if c.has_qk_norm:
             self.q_norm = nn.RMSNorm(c.head_dim, eps=c.norm_eps)
             self.k_norm = nn.RMSNorm(c.head_dim, eps=c.norm_eps)
-        self.qkv = nn.Linear(c.width, (c.num_heads + 2 * c.num_kv_heads) * c.head_dim, bias=False)
-        self.o = nn.Linear(c.num_heads * c.head_dim, c.width, bias=False)
-        self.gate_up = nn.Linear(c.width, 2 * c.ff_width, bias=False)
-        self.down = nn.Linear(c.ff_width, c.width, bias=False)
+        self.qkv = Linear(c.width, (c.num_heads + 2 * c.num_kv_heads) * c.head_dim, bias=False)
+        self.o = Linear(c.num_heads * c.head_dim, c.width, bias=False)
+        self.gate_up = Linear(c.width, 2 * c.ff_width, bias=False)
+        self.down = Linear(c.ff_width, c.width, bias=False)
 
     def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """x [.., d]; cos, sin [.., 1, hd] -> q [.., heads, hd], k and v [.., kv_heads, hd]."""
@@ -150,11 +161,11 @@ class Model(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         c = self.config = config
-        self.embed = nn.Embedding(c.vocab_size, c.width)
+        self.embed = Embedding(c.vocab_size, c.width)
         self.layers = nn.ModuleList(Layer(c) for _ in range(c.num_layers))
         self.norm = nn.RMSNorm(c.width, eps=c.norm_eps)
         if not c.is_tied:
-            self.head = nn.Linear(c.width, c.vocab_size, bias=False)
+            self.head = Linear(c.width, c.vocab_size, bias=False)
         exponent = torch.arange(0, c.head_dim, 2, dtype=torch.float32) / c.head_dim
         angle = (
             torch.arange(c.max_positions, dtype=torch.float32)[:, None] * c.rope_theta**-exponent
@@ -170,10 +181,8 @@ class Model(nn.Module):
         Packed: ids [N] and the lengths of its documents (sum N) -> [N, d]; positions restart with a
         document and attention stays inside it. Nothing is padded: faster where lengths differ.
         """
-        if lengths is None:
-            positions = torch.arange(ids.shape[-1])
-        else:
-            positions = torch.cat([torch.arange(n) for n in lengths])
+        documents = [ids.shape[-1]] if lengths is None else lengths
+        positions = torch.cat([torch.arange(n) for n in documents])
         cos, sin = self.cos[positions, None], self.sin[positions, None]
         x: Tensor = self.embed(ids)
         for layer in self.each_layer():
@@ -228,16 +237,33 @@ class Model(nn.Module):
         return weights
 
 
+def read_config(model_dir: Path) -> ModelConfig:
+    """Raises FileNotFoundError or ValueError."""
+    return ModelConfig.parse(json.loads((Path(model_dir) / "config.json").read_text()))
+
+
 def load_model(model_dir: Path) -> Model:
     """Raises FileNotFoundError or ValueError that say what is wrong with the directory."""
+    model = Model(read_config(model_dir))
+    load_weights(model, model_dir)
+    return model
+
+
+def load_weights(model: Model, model_dir: Path) -> None:
+    """Replaces the weights of a model by those of a directory: all of them, or none and an error.
+
+    Raises FileNotFoundError or ValueError; the files are read and checked before the first write.
+    """
     model_dir = Path(model_dir)
-    model = Model(ModelConfig.parse(json.loads((model_dir / "config.json").read_text())))
     files = sorted(model_dir.glob("*.safetensors"))
     if not files:
         raise FileNotFoundError(f"no *.safetensors in {model_dir}")
     stored: dict[str, Tensor] = {}
     for file in files:
-        stored |= load_file(file)
+        try:
+            stored |= load_file(file)
+        except SafetensorError as error:
+            raise ValueError(f"{file} is damaged: {error}") from error
     wanted = model.named_weights()
     missing = sorted(wanted.keys() - stored.keys())
     # A tied head may be stored all the same; old Llama exports carry the rotary table.
@@ -249,8 +275,8 @@ def load_model(model_dir: Path) -> Model:
         if view.shape != stored[name].shape:
             shapes = f"{tuple(stored[name].shape)}, expected {tuple(view.shape)}"
             raise ValueError(f"{model_dir}: {name} is {shapes}")
+    for name, view in wanted.items():
         view.copy_(stored[name])
-    return model
 
 
 def save_model(model: Model, out_dir: Path, *, extra_from: Path | None = None) -> None:

@@ -9,7 +9,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-from workers.engines.reference.model import Model, ModelConfig, init_model, load_model, save_model
+from workers.engines.reference.model import (
+    Model,
+    ModelConfig,
+    init_model,
+    load_model,
+    load_weights,
+    save_model,
+)
 
 SIZES: dict[str, Any] = {
     "vocab_size": 97,
@@ -136,11 +143,12 @@ def test_what_we_save_opens_in_transformers(model: Model, tmp_path: Path) -> Non
         )
 
 
-@pytest.mark.parametrize("fault", ["missing", "unknown", "shape", "no_file"])
-def test_weights_that_do_not_fit_the_config_are_refused_by_name(
+@pytest.mark.parametrize("fault", ["missing", "unknown", "shape", "damaged", "no_file"])
+def test_weights_that_do_not_fit_are_refused_and_leave_the_model_as_it_was(
     model: Model, tmp_path: Path, fault: str
 ) -> None:
-    save_model(model, tmp_path)
+    before = {name: weight.clone() for name, weight in model.named_weights().items()}
+    save_model(init_model(model.config.source, seed=6), tmp_path)
     file = tmp_path / "model.safetensors"
     weights = load_file(file)
     name = "model.layers.1.mlp.up_proj.weight"
@@ -148,11 +156,18 @@ def test_weights_that_do_not_fit_the_config_are_refused_by_name(
         del weights[name]
     elif fault == "unknown":
         weights["model.layers.9.mlp.up_proj.weight"] = weights[name].clone()
-    else:
+    elif fault == "shape":
         weights[name] = weights[name][1:].clone()
-    file.unlink() if fault == "no_file" else save_file(weights, file)
-    with pytest.raises((ValueError, FileNotFoundError), match=r"mlp\.up_proj|no \*\.safetensors"):
-        load_model(tmp_path)
+    save_file(weights, file)
+    if fault == "damaged":
+        file.write_bytes(file.read_bytes()[:-100])
+    if fault == "no_file":
+        file.unlink()
+    complaint = r"mlp\.up_proj|no \*\.safetensors|is damaged"
+    with pytest.raises((ValueError, FileNotFoundError), match=complaint):
+        load_weights(model, tmp_path)
+    for name, weight in model.named_weights().items():
+        assert torch.equal(weight, before[name]), name
 
 
 def test_the_same_seed_gives_the_same_weights(model: Model) -> None:
