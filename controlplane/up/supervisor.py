@@ -140,6 +140,7 @@ class Keeper:
             await self._finish(child)
             if is_task or attempt == MAX_FIRST_STARTS:
                 raise CannotStart(f"{name} {reason}. Its log: {self.log}")
+            self.say(name, f"{reason}; starts again in {backoff_s(attempt):g} s")
             await asyncio.sleep(backoff_s(attempt))
             attempt += 1
             child = await self._spawn()
