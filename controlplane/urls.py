@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.urls import include, path, re_path
+from django.urls import URLPattern, URLResolver, include, path, re_path
 from drf_spectacular.views import SpectacularJSONAPIView
 from rest_framework.permissions import IsAuthenticated
 
@@ -14,7 +14,7 @@ from runs.api.prometheus import metrics
 handler404 = "controlplane.frontend.not_found"
 handler500 = "controlplane.api.server_error"
 
-api = [
+api: list[URLPattern | URLResolver] = [
     path("", include("controlplane.accounts.api.urls")),
     path("", include("sandboxes.api.urls")),
     path("", include("runs.api.urls")),

@@ -290,7 +290,8 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         """The session's user when the page is ours, or the user of a one-time ticket."""
         ticket = parse_qs(self.scope["query_string"].decode("latin-1")).get("ticket")
         if ticket:
-            return await database_sync_to_async(use_ticket)(ticket[0])
+            holder: User | None = await database_sync_to_async(use_ticket)(ticket[0])
+            return holder
         user = self.scope["user"]
         if not isinstance(user, User) or not user.is_active:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from typing_extensions import TypeAliasType, TypedDict
 
 from controlplane.accounts.access import Actor, lower_role, presented_token, visible_projects
@@ -13,7 +13,7 @@ from controlplane.accounts.models import ApiToken, Membership, Project, Role, Us
 from controlplane.errors import Invalid, NotFound
 from controlplane.pages import Rows
 
-RoleName = TypeAliasType("Role", Literal["viewer", "operator", "admin"])
+RoleName = TypeAliasType("RoleName", Literal["viewer", "operator", "admin"])
 
 
 class ProjectRow(TypedDict):
@@ -54,8 +54,11 @@ class TokenRow(TypedDict):
     revoked_at: datetime | None
 
 
+_PROJECT = ["id", "slug", "name", "created_at"]
+
+
 def projects(actor: Actor) -> Rows[ProjectRow]:
-    query = visible_projects(actor).values("id", "slug", "name", "created_at")
+    query: QuerySet[Any, dict[str, Any]] = visible_projects(actor).values(*_PROJECT)
 
     def with_roles(rows: list[dict[str, Any]]) -> list[ProjectRow]:
         roles = _roles(actor)

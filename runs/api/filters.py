@@ -52,16 +52,12 @@ class Compared(serializers.Field[Q, str, str, Any]):
 
     def to_internal_value(self, data: str) -> Q:
         word, _, number = data.rpartition(":")
-        comparison = _COMPARISONS.get(word or "eq")
         try:
-            value = float(number)
-        except ValueError:
-            comparison = None
-        if comparison is None:
+            return Q(**{f"{self.field_name}__{_COMPARISONS[word or 'eq']}": float(number)})
+        except (KeyError, ValueError) as error:
             raise serializers.ValidationError(
                 "Give a number, or gt:, gte:, lt:, lte: and a number."
-            )
-        return Q(**{f"{self.field_name}__{comparison}": value})
+            ) from error
 
 
 class ProjectQuery(serializers.Serializer[Any]):
@@ -104,7 +100,7 @@ class RunTrajectoryQuery(serializers.Serializer[Any]):
     status = AnyOf(Trajectory.Status.values, required=False)
     task = serializers.CharField(required=False, help_text="The key of the task.")
     stop_reason = AnyOf(Attempt.StopReason.values, required=False)
-    is_valid = serializers.BooleanField(
+    is_valid = serializers.BooleanField(  # type: ignore[assignment]
         required=False,
         allow_null=True,
         default=None,

@@ -78,11 +78,11 @@ def may_follow(actor: Actor, topic: str) -> bool:
     if parts is None or role_in(actor, parts[0]) is None:
         return False
     project, kind, number = parts
+    if number is None:
+        return True
     if kind == "run":
         return Run.objects.filter(pk=number, project=project).exists()
-    if kind == "trajectory":
-        return Trajectory.objects.filter(pk=number, run__project=project).exists()
-    return True
+    return Trajectory.objects.filter(pk=number, run__project=project).exists()
 
 
 def cursors(topic: str) -> dict[str, int]:

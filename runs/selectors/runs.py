@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from django.db.models import Count, F, Q, QuerySet, Sum
 from typing_extensions import TypeAliasType, TypedDict
@@ -239,11 +239,11 @@ def run_detail(actor: Actor, run_id: int, *, now: datetime) -> RunDetailRow:
     found = row.first()
     if found is None:
         raise NotFound(f"There is no run {run_id} in a project of yours.")
-    return RunDetailRow(
-        **_run_fields(found),  # type: ignore[typeddict-item]
-        stages=_stages(run_id, found["project_id"], found["recipe"]),
-        counts=_counts(found, now),
-    )
+    parts = {
+        "stages": _stages(run_id, found["project_id"], found["recipe"]),
+        "counts": _counts(found, now),
+    }
+    return cast("RunDetailRow", _run_fields(found) | parts)
 
 
 def recipe_of(actor: Actor, run_id: int) -> tuple[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ from controlplane.pages import Rows
 from runs.models import Task, TaskSet
 from runs.selectors.runs import IntervalRow
 
-Split = TypeAliasType("TaskSetSplit", Literal["train", "validation", "held_out"])
+TaskSetSplit = TypeAliasType("TaskSetSplit", Literal["train", "validation", "held_out"])
 
 
 class TaskSetRow(TypedDict):
@@ -24,7 +24,7 @@ class TaskSetRow(TypedDict):
     project: str
     name: str
     version: int
-    split: Split
+    split: TaskSetSplit
     digest: str
     num_tasks: int
     num_quarantined: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from django.db.models import F, Q, QuerySet, Subquery
 from typing_extensions import TypeAliasType, TypedDict
@@ -346,10 +346,8 @@ def trajectory_detail(actor: Actor, trajectory_id: int) -> TrajectoryDetailRow:
     found = list(query.values(*_TRAJECTORY_FIELDS, **_TASK, **extra))
     if not found:
         raise NotFound(f"There is no trajectory {trajectory_id} in a project of yours.")
-    return TrajectoryDetailRow(
-        **_trajectory_rows(found)[0],  # type: ignore[typeddict-item]
-        attempts=_attempts(trajectory_id),
-    )
+    row: dict[str, Any] = {**_trajectory_rows(found)[0], "attempts": _attempts(trajectory_id)}
+    return cast("TrajectoryDetailRow", row)
 
 
 def _attempts(trajectory_id: int) -> list[AttemptRow]:
@@ -363,7 +361,7 @@ def _attempts(trajectory_id: int) -> list[AttemptRow]:
         row["failure"] = _failure(row)
         del row["failure_stage"], row["failure_class"], row["failure_message"]
         row["worker"], row["engine"] = row.pop("worker_name"), row.pop("engine_index")
-    return rows  # type: ignore[return-value]
+    return cast("list[AttemptRow]", rows)
 
 
 def turns(

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.test import Client
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
 
 from controlplane.accounts.models import Role
 from controlplane.accounts.services.tokens import issue_token, revoke_token
@@ -68,7 +69,9 @@ class Browser:
     def wait_for(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            message = json.loads(self.socket.recv(timeout=deadline - time.monotonic()))
+            message: dict[str, Any] = json.loads(
+                self.socket.recv(timeout=deadline - time.monotonic())
+            )
             self.received.append(message)
             if wanted(message):
                 return message
@@ -94,7 +97,7 @@ def browse(server: str, user: Any, origin: str | None = None) -> ClientConnectio
     return connect(
         f"ws://{server}/ws/live",
         additional_headers={"Cookie": cookie_of(user)},
-        origin=origin or f"http://{server}",  # type: ignore[arg-type]
+        origin=Origin(origin or f"http://{server}"),
     )
 
 
@@ -112,10 +115,14 @@ def browser(server: str, run: Run) -> Iterator[Browser]:
 
 def assert_closed(connection: ClientConnection, code: int) -> None:
     with pytest.raises(ConnectionClosed) as caught:
-        while True:
-            connection.recv(timeout=PATIENCE_S)
+        read_to_the_end(connection)
     assert caught.value.rcvd is not None
     assert caught.value.rcvd.code == code
+
+
+def read_to_the_end(connection: ClientConnection) -> None:
+    while True:
+        connection.recv(timeout=PATIENCE_S)
 
 
 def test_a_subscriber_hears_what_changes_after_the_commit(browser: Browser, run: Run) -> None:
@@ -173,7 +180,7 @@ def test_a_viewer_of_another_project_is_refused_and_told_nothing_more(
 
 
 def test_somebody_without_a_session_is_let_go_with_a_code_that_a_page_can_read(server: str) -> None:
-    with connect(f"ws://{server}/ws/live", origin=f"http://{server}") as opened:  # type: ignore[arg-type]
+    with connect(f"ws://{server}/ws/live", origin=Origin(f"http://{server}")) as opened:
         assert_closed(opened, consumers.UNAUTHENTICATED)
 
 
@@ -256,7 +263,7 @@ def test_after_valkey_dropped_the_subscription_a_beacon_comes_and_events_flow_ag
     topic = events.run_topic(run.project_id, run.pk)
     before = browser.follow(topic)["cursors"]
     valkey = redis.Redis.from_url(settings.REDIS_URL)
-    valkey.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+    valkey.client_kill_filter(_type="pubsub")
     Event.objects.create(run=run, at=NOW, kind="k", sentence="Meanwhile.")
 
     browser.wait_for(lambda message: message["type"] == "beacon" and message["cursors"] != before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,8 +34,8 @@ class Client:
         return {"type": "beacon", "topic": topic, "cursors": {"events": 99}}
 
 
-async def until(condition: Any) -> None:
-    while not condition():
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():  # noqa: ASYNC110 - what it waits for has no event
         await asyncio.sleep(0.01)
 
 
@@ -86,7 +87,7 @@ def test_a_slow_client_holds_up_nobody_and_hears_again_once_it_reads(
 def test_points_of_a_run_become_one_message_and_count_towards_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = {"type": "metrics_added", "run": 7, "points": [point(0)]}
+    first: dict[str, Any] = {"type": "metrics_added", "run": 7, "points": [point(0)]}
     second = {"type": "metrics_added", "run": 7, "points": [point(1), point(2)]}
 
     both = merged(first, second)

@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 
 class RecipeSourceSerializer(serializers.Serializer[Any]):
-    source = serializers.CharField(
+    source = serializers.CharField(  # type: ignore[assignment]
         max_length=1_000_000, trim_whitespace=False, help_text="The recipe (YAML)."
     )
     project = serializers.SlugField(
