@@ -34,6 +34,7 @@ from workers.agent.tools import storable
 
 REWARD_DIR = "/logs/verifier"
 TESTS_DIR = "/tests"
+PROBE_DIR = "/logs/probe"
 RESTORE_DIR = "/tmp/restore"  # noqa: S108 - inside the sandbox
 MAX_REWARD_BYTES = 65_536
 MAX_OUTPUT_BYTES = 65_536
@@ -79,10 +80,9 @@ def grade(
         sandbox.kill_processes()
         as_json = sandbox.read_file(f"{REWARD_DIR}/reward.json", max_bytes=MAX_REWARD_BYTES)
         as_text = sandbox.read_file(f"{REWARD_DIR}/reward.txt", max_bytes=MAX_REWARD_BYTES)
-        if as_json is None and as_text is None:
-            sandbox.write_files(
-                {"probe": bytes(8192)}, root=REWARD_DIR
-            )  # raises disk_full if that is why
+        rewards, details = _parse(as_json, as_text)
+        if not rewards:  # raises disk_full if that is why
+            sandbox.write_files({"probe": bytes(8192)}, root=PROBE_DIR)
     except Failure as failure:
         raise _in_verify(failure) from failure
 
@@ -99,7 +99,6 @@ def grade(
             f"no verdict within {timeout_s:g} s",
             by_policy=is_gold_verified,
         )
-    rewards, details = _parse(as_json, as_text)
     if _is_killed(result) and max(rewards, default=1.0) > 0:
         raise fail(FailureClass.VERIFY_INFRA, "a signal ended the verifier", by_policy=True)
     if not rewards:
@@ -171,7 +170,7 @@ tar -xf ../changes.tar
 find . -mindepth 1 -print0 | while IFS= read -r -d '' path; do
   name=${{path##*/}} parent=$top/${{path%/*}}
   case $name in
-    .wh..wh..opq) find "$parent" -mindepth 1 -delete; rm -f -- "$path" ;;
+    .wh..wh..opq) rm -f -- "$path"; [ ! -d "$parent" ] || find "$parent" -mindepth 1 -delete ;;
     .wh.*) rm -rf -- "$parent/${{name#.wh.}}" "$path" ;;
     *) if [ -L "$path" ] || [ ! -d "$path" ] || [ -L "$top/$path" ] || [ ! -d "$top/$path" ]
        then rm -rf -- "$top/$path"; fi ;;

@@ -271,7 +271,7 @@ class _Run:
         record.exit_code, record.exec_s = result.exit_code, result.duration_s
         record.is_timed_out = result.timed_out
         record.observation, record.truncated_bytes = tools.observation_text(
-            self.limits.format, result, self.limits.observation, timeout_s=self.limits.command_s
+            self.limits.format, result, self.limits.observation
         )
         if result.output.strip("\n") not in record.observation:
             record.log = tools.storable(result.output)

@@ -37,7 +37,6 @@ BLOCK_COUNT = (
     "Give exactly one action, in one block that starts with ```bash and ends with ```; "
     "found {count} blocks."
 )
-TIMED_OUT = "[timed out after {seconds:g} s; the command and its children were killed]"
 CUT_OUTPUT = "[... {count} bytes cut ...]"
 EXIT_CODE = "[exit code {code}]"
 NO_OUTPUT = "(no output)"

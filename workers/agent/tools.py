@@ -75,13 +75,13 @@ def is_submission(action_format: ActionFormat, command: str, result: ExecResult 
 
 
 def observation_text(
-    action_format: ActionFormat, result: ExecResult, policy: ObservationPolicy, *, timeout_s: float
+    action_format: ActionFormat, result: ExecResult, policy: ObservationPolicy
 ) -> tuple[str, int]:
-    """What the model reads of a result, and how many bytes of the output it does not see."""
+    """What the model reads of a result, and how many bytes of the output it does not see.
+
+    That a command was stopped, or its shell ended, is said by the sandbox at the end of the output.
+    """
     output, num_cut = cut_middle(plain(result.output).strip("\n"), policy.max_bytes)
-    if result.timed_out:
-        notice = prompts.TIMED_OUT.format(seconds=timeout_s)
-        output = f"{output}\n{notice}" if output else notice
     output = output or policy.no_output
     if action_format == "bash_block":
         output = f"<returncode>{result.exit_code}</returncode>\n<output>\n{output}\n</output>"

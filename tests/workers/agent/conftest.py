@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from sandboxes.drivers.base import Sandbox
+from sandboxes.drivers.base import Sandbox, SandboxSpec
+from sandboxes.drivers.local import LocalDriver
+from tests.sandboxes.drivers.conftest import give_to_sandboxes
 from tests.scripted_engine import Reply, Script, ScriptedEngine, in_order
 from workers.agent.cancel import CancelFlag
 from workers.agent.loop import AgentLimits, AgentTask, Outcome, run_trajectory
@@ -33,6 +39,49 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
     roles = {name: [f"<|{name}|>", "<|end|>"] for name in ("system", "user", "assistant", "tool")}
     (folder / "chat_format.json").write_text(json.dumps({"roles": roles, "end": "<|end|>"}))
     return load_chat(folder)
+
+
+@pytest.fixture(scope="session")
+def template() -> Iterator[Path]:
+    """A task's workspace that the sandboxes' uid can reach (pytest's own directories it cannot)."""
+    root = Path(tempfile.mkdtemp(prefix="longtail-agent-"))
+    root.chmod(0o755)
+    workspace = root / "workspace"
+    (workspace / "package" / "inner").mkdir(parents=True)
+    (workspace / "package" / "module.py").write_text("value = 1\n")
+    (workspace / "package" / "inner" / "deep.py").write_text("value = 2\n")
+    (workspace / "README").write_text("read me\n")
+    give_to_sandboxes(workspace)
+    yield workspace
+    shutil.rmtree(root)
+
+
+@pytest.fixture(scope="session")
+def driver() -> Iterator[LocalDriver]:
+    driver = LocalDriver()
+    if missing := driver.probe().missing:
+        pytest.skip("; ".join(missing))
+    yield driver
+    driver.close()
+
+
+@pytest.fixture
+def start(driver: LocalDriver, template: Path) -> Iterator[Callable[..., Sandbox]]:
+    """`start(disk_bytes=...)`: a fresh sandbox of the template."""
+    boxes: list[Sandbox] = []
+
+    def start(**fields: Any) -> Sandbox:
+        boxes.append(driver.start(SandboxSpec(f"attempt-{len(boxes)}", template, **fields)))
+        return boxes[-1]
+
+    yield start
+    for box in boxes:
+        box.close()
+
+
+@pytest.fixture
+def sandbox(start: Callable[..., Sandbox]) -> Sandbox:
+    return start()
 
 
 LIMITS = AgentLimits(

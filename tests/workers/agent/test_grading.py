@@ -1,10 +1,12 @@
 """Hostile agents against the verifier, in a real sandbox with a real shell."""
 
+from collections.abc import Callable
+
 import pytest
 
 from sandboxes.drivers.base import ExecResult, Sandbox
 from sandboxes.failures import Failure, FailureClass, FailureStage, attribute
-from workers.agent.grading import grade
+from workers.agent.grading import grade, restore
 
 TIMEOUT_S = 10.0
 
@@ -109,9 +111,10 @@ def test_a_missing_reward_is_the_tasks_defect_unless_the_gold_solution_got_one(
 
 
 def test_what_the_agent_left_as_reward_and_as_tests_is_gone(sandbox: Sandbox) -> None:
+    grade(sandbox, rewards("1", "reward.txt"), TIMEOUT_S)  # since then they can be written to
     agent_writes(
         sandbox,
-        "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; "
+        "echo 1 > /logs/verifier/reward.json; "
         "echo 'echo 1 > /logs/verifier/reward.txt' > /tests/test.sh; echo x > /tests/extra",
     )
     tests = verifier("[ ! -e /tests/extra ] && echo 0 > /logs/verifier/reward.txt\n")
@@ -119,11 +122,11 @@ def test_what_the_agent_left_as_reward_and_as_tests_is_gone(sandbox: Sandbox) ->
 
 
 def test_links_in_place_of_the_reward_and_the_tests_lead_nowhere(sandbox: Sandbox) -> None:
+    grade(sandbox, rewards("1", "reward.txt"), TIMEOUT_S)
     agent_writes(
         sandbox,
-        "mkdir -p /workspace/mine && echo 1 > /workspace/mine/reward.txt && "
-        "{ rm -rf /logs/verifier /tests; ln -s /workspace/mine /logs/verifier; "
-        "ln -s /workspace/mine /tests; true; }",
+        "mkdir mine; echo 1 > mine/reward.txt; rm -rf /logs/verifier; "
+        "ln -s /workspace/mine /logs/verifier; rm -rf /tests/*; ln -s /workspace/mine /tests/data",
     )
     assert grade(sandbox, rewards("0", "reward.txt"), TIMEOUT_S).reward == 0.0
     failure = failure_of(sandbox, verifier("ln -s /workspace/mine/reward.txt /logs/verifier/\n"))
@@ -199,6 +202,115 @@ def test_a_patch_that_loops_for_ever_ends_with_the_policy(sandbox: Sandbox) -> N
     assert attribute(failure(is_gold_verified=True), [first]) == "policy"
     first = failure(is_gold_verified=False)  # nobody knows whether the tests can pass at all
     assert attribute(failure(is_gold_verified=False), [first]) == "infra"
+
+
+FILL = "head -c 1G /dev/zero > {} 2>/dev/null; true"
+
+
+def test_a_patch_that_fills_the_disk_ends_with_the_policy(sandbox: Sandbox) -> None:
+    agent_writes(sandbox, f"echo '{FILL.format('/logs/verifier/fill')}' > /workspace/patch.sh")
+    first = failure_of(sandbox, RUNS_AGENT_CODE)
+    assert first.kind is FailureClass.DISK_FULL
+    assert attribute(first, []) == "infra"
+    assert attribute(failure_of(sandbox, RUNS_AGENT_CODE), [first]) == "policy"
+
+
+def verdict_after_one_retry(boxes: list[Sandbox], **options: bool) -> float:
+    """As the product does: a reward at once, or 0 once `attribute` says so, else infra."""
+    previous: list[Failure] = []
+    for box in boxes:
+        try:
+            reward = grade(box, RUNS_AGENT_CODE, 3.0, **options).reward
+        except Failure as failure:
+            if attribute(failure, previous) == "policy":
+                return 0.0
+            previous.append(failure)
+        else:
+            return reward
+    raise previous[-1]
+
+
+def test_a_disk_that_the_agent_filled_before_cannot_keep_it_from_a_verdict(
+    start: Callable[..., Sandbox],
+) -> None:
+    boxes = [start(disk_bytes=2**20) for _ in range(2)]
+    for box in boxes:
+        agent_writes(box, FILL.format("/workspace/fill"))
+    assert verdict_after_one_retry(boxes) == 0.0
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "kill -9 -1",
+        "kill -9 1; kill -9 -1",
+        "chmod 000 /logs/verifier",
+        "rm -rf /logs/verifier; touch /logs/verifier",
+        "mkdir -p /logs/verifier/reward.txt",
+        "head -c 200000 /dev/zero > /logs/verifier/reward.json",
+        ":(){ :|:& };:",
+    ],
+)
+def test_nothing_a_patch_does_in_the_verifier_escapes_its_zero(
+    start: Callable[..., Sandbox], patch: str
+) -> None:
+    """Reward 0 at once, or after the one re-verification: never NULL for ever, never 1."""
+    sandbox = start()
+    agent_writes(sandbox, f"cat > patch.sh <<'P'\n{patch}\nP")
+    sandbox.kill_processes()
+    saved = sandbox.changes(max_bytes=2**20)
+    assert saved is not None
+    again = start()
+    restore(again, saved)
+    assert verdict_after_one_retry([sandbox, again], is_gold_verified=True) == 0.0
+
+
+# ---------------------------------------------------------------------------- saved changes
+
+
+def test_restored_changes_are_what_the_agent_left(start: Callable[..., Sandbox]) -> None:
+    left = start()
+    agent_writes(
+        left,
+        """
+        echo 'value = 3' > package/module.py; chmod 755 package/module.py
+        rm README; ln -s package/module.py README
+        rm -r package/inner; mkdir package/inner; echo new > package/inner/other
+        mkdir -p 'odd
+name/-rf'; touch 'odd
+name/-rf/.hidden' './-x' '$(touch pwned)'
+        """,
+    )
+    left.kill_processes()
+    saved = left.changes(max_bytes=2**20)
+    assert saved is not None
+    fresh = start()
+    restore(fresh, saved)
+    listing = "find . -printf '%P %y %m %l\\n' | sort; cat package/module.py; ls -A /tmp"
+    expected = left.exec(listing, timeout_s=TIMEOUT_S).output
+    assert "package/inner/other f" in expected
+    assert fresh.exec(listing, timeout_s=TIMEOUT_S).output == expected
+
+
+def test_a_file_in_place_of_a_directory_is_restored_and_the_other_way_round(
+    start: Callable[..., Sandbox],
+) -> None:
+    left = start()
+    agent_writes(left, "rm -r package; echo file > package; rm README; mkdir README")
+    left.kill_processes()
+    saved = left.changes(max_bytes=2**20)
+    assert saved is not None
+    fresh = start()
+    restore(fresh, saved)
+    look = fresh.exec("cat package; ls -d README/", timeout_s=TIMEOUT_S)
+    assert look.output == "file\nREADME/\n"
+
+
+def test_changes_that_cannot_be_restored_are_an_infra_failure(sandbox: Sandbox) -> None:
+    with pytest.raises(Failure) as failure:
+        restore(sandbox, b"not a tar")
+    assert failure.value.kind is FailureClass.VERIFY_INFRA
+    assert not failure.value.by_policy
 
 
 class BrokenSandbox:

@@ -231,7 +231,7 @@ def test_a_command_that_hits_its_time_cap_is_an_observation(trial: Start) -> Non
     t = trial("echo started; sleep 60", "submit")
     assert t.run(replace(LIMITS, command_s=0.5)).stop_reason is StopReason.SUBMITTED
     assert t.turns[0].is_timed_out
-    assert "timed out after 0.5 s" in t.turns[0].observation
+    assert "[stopped after 0.5 s" in t.turns[0].observation
 
 
 # ---------------------------------------------------------------------------- engine

@@ -11,16 +11,14 @@ def observe(
     output: str,
     *,
     exit_code: int = 0,
-    timed_out: bool = False,
     action_format: tools.ActionFormat = "raw",
     **policy: object,
 ) -> str:
-    result = ExecResult(output, exit_code, 0.1, timed_out)
+    result = ExecResult(output, exit_code, 0.1)
     return tools.observation_text(
         action_format,
         result,
         tools.ObservationPolicy(**policy),  # type: ignore[arg-type]
-        timeout_s=5,
     )[0]
 
 
@@ -105,18 +103,11 @@ def test_an_empty_output_says_so() -> None:
     assert observe("", no_output="") == ""
 
 
-def test_a_timeout_is_told_to_the_model() -> None:
-    assert observe("so far", exit_code=124, timed_out=True, shows_exit_code=True) == (
-        "so far\n[timed out after 5 s; the command and its children were killed]"
-    )
-
-
 def test_a_long_output_keeps_head_and_tail_and_counts_the_rest() -> None:
     text, num_cut = tools.observation_text(
         "raw",
         ExecResult("a" * 500 + "b" * 500, 0, 0.1, truncated_bytes=7),
         tools.ObservationPolicy(max_bytes=100),
-        timeout_s=5,
     )
     assert text == "a" * 50 + "\n[... 900 bytes cut ...]\n" + "b" * 50
     assert num_cut == 907
