@@ -44,7 +44,7 @@ from workers.engines.chat import Chat, load_chat  # noqa: E402
 
 IN_FLIGHT = 384
 GROUP = 16  # attempts a task
-COMMAND = "sed -n 1,20p calc.py | grep -c return"
+COMMAND = "grep -c return calc.py"  # one process, as the peers run one
 MEAN_DELAY_S, SIGMA, SEED = 5.0, 0.8, 1
 SPECIALS = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|end|>")
 
