@@ -125,34 +125,37 @@ up: setup ## run the stack until Ctrl-C: make up [ARGS="--port 8080"]
 
 test: setup-dev lint test-python $(if $(FRONTEND),test-frontend) ## everything CI runs
 
-test-full: setup-dev lint $(if $(FRONTEND),test-frontend) ## CI's tests and the long ones: seeds, matrices, every page
-	@$(BIN)/python -m pytest -m ""
+test-full: setup-dev lint $(if $(FRONTEND),test-frontend) ## what CI runs and what takes longer: seeds, matrices, every page
+	$(BIN)/python -m pytest -m ""
 
 test-python:
-	@$(BIN)/python -m pytest
+	$(BIN)/python -m pytest
 
-# Vitest's closing line is its own; the last line here says the same for readers of many suites.
+# In jsdom, then in a real Chromium; each prints its closing line, which CI reads.
 test-frontend:
-	@cd frontend && npm run --silent test -- --reporter=default --reporter=json --outputFile=../var/vitest.json
-	@$(BIN)/python -c "import json; r = json.load(open('var/vitest.json')); print('frontend: %d passed, %d failed' % (r['numPassedTests'], r['numFailedTests']))"
+	cd frontend && npm run --silent test
+	cd frontend && npm run --silent e2e
 
 lint: setup-dev ## ruff, mypy, import contracts, migrations, API schema, tsc, eslint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(OFFLINE) $(BIN)/python manage.py makemigrations --check --dry-run
-	$(OFFLINE) $(BIN)/python manage.py spectacular --format openapi-json --validate --fail-on-warn | diff -u docs/openapi.json - || { echo "The API changed: run make schema"; exit 1; }
+	$(BIN)/python manage.py makemigrations --check --dry-run $(OFFLINE)
+	$(SCHEMA) $(VAR)/openapi.json && diff -u docs/openapi.json $(VAR)/openapi.json || { echo "The API changed: run make schema"; exit 1; }
 ifneq ($(FRONTEND),)
-	cd frontend && npm run --silent typecheck && npm run --silent lint
-	cd frontend && cp src/api/schema.d.ts ../var/schema.d.ts && npm run --silent gen:api >/dev/null && diff -u ../var/schema.d.ts src/api/schema.d.ts
+	cd frontend && npm run --silent typecheck
+	cd frontend && npm run --silent lint
+	cd frontend && npm exec -- openapi-typescript ../docs/openapi.json -o $(abspath $(VAR))/schema.d.ts >/dev/null
+	diff -u frontend/src/api/schema.d.ts $(VAR)/schema.d.ts || { echo "The API's types changed: run make schema"; exit 1; }
 endif
 
-# Django's checks need settings, not services.
-OFFLINE := LONGTAIL_SECRET_KEY=offline DATABASE_URL=postgresql:// REDIS_URL=redis://
+# These read the code; they need settings, no services.
+OFFLINE := --settings tests.offline_settings
+SCHEMA := mkdir -p $(VAR) && $(BIN)/python manage.py spectacular $(OFFLINE) --format openapi-json --validate --fail-on-warn --file
 
 schema: ## write docs/openapi.json and the front end's types from the code
-	$(OFFLINE) $(BIN)/python manage.py spectacular --format openapi-json --validate --fail-on-warn --file docs/openapi.json
+	$(SCHEMA) docs/openapi.json
 	$(if $(FRONTEND),cd frontend && npm run --silent gen:api)
 
 # A Linux lock for every Python from 3.11 on; no index and no path of this machine gets into it.
