@@ -17,7 +17,7 @@ import socket
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from sandboxes.drivers import spawner
@@ -27,8 +27,10 @@ from sandboxes.drivers.shell import End, Numbers, Pipes, Run, Shell
 from sandboxes.failures import Failure, FailureClass, FailureStage
 
 GRADING_ROOTS = ("/tests", "/logs")
+EMPTY_ROOTS = ("/tests", "/logs/verifier", "/logs/agent")
 MAX_COMMAND_BYTES = 2**20
 WRITE_TIMEOUT_S = 60.0
+END_TIMEOUT_S = 10.0
 _TEXT_PATH, _PAYLOAD_PATH = "/run/sandbox/command", "/run/sandbox/payload"
 _NUMBERS = Numbers(spawner.COMMANDS_FD, spawner.OUTPUT_FD, spawner.STATUS_FD, _TEXT_PATH)
 _CAPACITY = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EUSERS}
@@ -62,8 +64,10 @@ class LocalSandbox:
         self._cwd = spec.workdir
         self._scratch, self._grading = "keep", ""
         """What the next box does with these files: new or keep them; no grading files yet."""
-        self._is_grading_untouched = False
+        self._empty_roots: set[str] = set()
+        """Grading directories that nothing has been written to."""
         self._is_closing = self._is_closed = False
+        self._stage = FailureStage.START
 
     def start(self) -> None:
         """Take over the sandbox that the spawner was asked for, start its first box, set it up."""
@@ -72,8 +76,9 @@ class LocalSandbox:
         try:
             (self._text,) = self._reply()
         except OSError as error:
-            raise _start_failure(error, spec) from error
-        self._boot(FailureStage.START, started + spec.start_timeout_s)
+            raise self._cannot_start(error) from error
+        self._boot(started + spec.start_timeout_s)
+        self._stage = FailureStage.EXEC
         self.timings["start"] = time.monotonic() - started
         if spec.setup:
             self._set_up(spec.setup)
@@ -104,7 +109,7 @@ class LocalSandbox:
             )
         with self._lock:
             started = time.monotonic()
-            self._is_grading_untouched = False
+            self._empty_roots.clear()
             run = self._run(text, timeout_s, max_output_bytes)
             exit_code, notice = run.exit_code, ""
             if run.end is not End.DONE:
@@ -136,70 +141,47 @@ class LocalSandbox:
         with self._lock:
             if not self._grading and any(_is_below(root, grading) for grading in GRADING_ROOTS):
                 self.kill_processes()
-                self._grading, self._is_grading_untouched = "new", True
-            if (
-                not files
-                and self._is_grading_untouched
-                and root in ("/tests", "/logs/verifier", "/logs/agent")
-            ):
-                return  # they are made empty with the next box
+                self._grading, self._empty_roots = "new", set(EMPTY_ROOTS)
+            is_empty = root in self._empty_roots
+            if is_empty and not files:
+                return
+            self._empty_roots.clear()
             self._write_payload(_pack(files, 0o755 if executable else 0o644))
-            self._unpack(root)
+            self._unpack(root, is_empty=is_empty)
             self._write_payload(b"")
 
     def _write_payload(self, data: bytes) -> None:
-        (fd,) = self._request("open", directory="payload")
-        try:
+        with self._opened("payload") as fd:
             os.ftruncate(fd, 0)
             view = memoryview(data)
             while view:
                 view = view[os.write(fd, view) :]
-        finally:
-            os.close(fd)
 
-    def _unpack(self, root: str) -> None:
+    def _unpack(self, root: str, *, is_empty: bool) -> None:
         quoted = shlex.quote(root)
-        empty = (
-            f"if [ -d {quoted} ] && [ ! -L {quoted} ]; then command find {quoted} -mindepth 1 -delete; "
-            f"else command rm -f -- {quoted}; command mkdir -p -- {quoted}; fi"
-        )
-        unpack = f"command tar -xof {_PAYLOAD_PATH} -C {quoted}"
-        if self._is_grading_untouched:
-            empty = f"[ -d {quoted} ] || command mkdir -p -- {quoted}"
-        run = self._run(f"{empty} && {unpack}".encode(), 60.0, 4096)
-        if run.end is End.DONE and run.exit_code == 0:
-            return
-        # once more, in a shell that owes nothing to the agent, with the rights it may have taken away
-        self._end_box()
-        parents = [
-            str(parent)
-            for parent in PurePosixPath(root).parents
-            if _is_below(str(parent), self.spec.workdir)
-        ]
-        rights = "".join(
-            f"command chmod u+rwx -- {shlex.quote(parent)}; " for parent in reversed(parents)
-        )
-        rights += f"[ -L {quoted} ] || command chmod -R u+rwX -- {quoted}; "
-        run = self._run(f"{{ {rights}}} 2>/dev/null; {empty} && {unpack}".encode(), 60.0, 4096)
-        if run.end is End.DONE and run.exit_code == 0:
-            return
-        output = run.output.decode(errors="replace")
-        evidence: dict[str, object] = {"output": output, "exit_code": run.exit_code}
+        script = f"command tar -xof {_PAYLOAD_PATH} -C {quoted}"
+        if not is_empty:
+            script = (
+                f"if [ -d {quoted} ] && [ ! -L {quoted} ]; then command find {quoted} -mindepth 1 -delete; "
+                f"else command rm -f -- {quoted} && command mkdir -p -- {quoted}; fi && {script}"
+            )
+        run = self._run(script.encode(), WRITE_TIMEOUT_S, 4096)
+        if run.end is not End.DONE or run.exit_code != 0:
+            # once more, in a shell that owes nothing to the agent, with rights that it may have taken away
+            self._end_box()
+            workdir, parents = self.spec.workdir, map(str, reversed(PurePosixPath(root).parents))
+            denied = " ".join(shlex.quote(path) for path in parents if _is_below(path, workdir))
+            script = f"{{ [ -L {quoted} ] || command chmod -R u+rwX -- {denied} {quoted}; }} 2>/dev/null; {script}"
+            run = self._run(script.encode(), WRITE_TIMEOUT_S, 4096)
         if run.end is not End.DONE:
             self._end_box()
+        elif run.exit_code == 0:
+            return
+        output = run.output.decode(errors="replace")
+        kind, message = FailureClass.TRANSPORT, f"the files in {root} could not be replaced"
         if os.strerror(errno.ENOSPC) in output:
-            message = f"no space for files in {root}"
-            raise Failure(
-                FailureStage.EXEC,
-                FailureClass.DISK_FULL,
-                message,
-                by_policy=True,
-                evidence=evidence,
-            )
-        message = f"files in {root} could not be replaced"
-        raise Failure(
-            FailureStage.EXEC, FailureClass.TRANSPORT, message, by_policy=True, evidence=evidence
-        )
+            kind, message = FailureClass.DISK_FULL, f"no space left for the files in {root}"
+        raise Failure(self._stage, kind, message, by_policy=True, evidence={"output": output})
 
     def read_file(self, path: str, *, max_bytes: int) -> bytes | None:
         """See base.Sandbox. Only files that outlive a shell: below workdir, /tests and /logs; else ValueError."""
@@ -210,28 +192,21 @@ class LocalSandbox:
             directory, parts = "grading", path.strip("/").split("/")
         else:
             raise ValueError(f"{path} is in none of {(self.spec.workdir, *GRADING_ROOTS)}")
-        with self._lock:
-            if directory == "grading" and self._grading in ("", "new"):
-                return None
-            (fd,) = self._request("open", directory=directory)
-        try:
-            return read_regular(fd, parts, max_bytes)
-        except TooLarge:
-            message = f"{path} is larger than {max_bytes} bytes"
-            raise Failure(
-                FailureStage.COLLECT, FailureClass.TRANSPORT, message, by_policy=True
-            ) from None
-        finally:
-            os.close(fd)
+        if directory == "grading" and self._grading != "keep":
+            return None
+        with self._opened(directory) as fd:
+            try:
+                return read_regular(fd, parts, max_bytes)
+            except TooLarge:
+                message = f"{path} is larger than {max_bytes} bytes"
+                raise Failure(
+                    FailureStage.COLLECT, FailureClass.TRANSPORT, message, by_policy=True
+                ) from None
 
     def changes(self, *, max_bytes: int) -> bytes | None:
         """See base.Sandbox. Call it when the processes have been ended."""
-        with self._lock:
-            (fd,) = self._request("open", directory="changes")
-        try:
+        with self._opened("changes") as fd:
             return find_changes(fd, max_bytes)
-        finally:
-            os.close(fd)
 
     def close(self) -> None:
         """Returns when no process is left. Another thread may call it: what the using thread waits for, ends."""
@@ -244,7 +219,7 @@ class LocalSandbox:
                 return
             self._is_closed = True
             with contextlib.suppress(OSError):
-                self._socket.settimeout(10.0)
+                self._socket.settimeout(END_TIMEOUT_S)
                 message: object = ""
                 while message is not None:
                     message, fds = spawner.receive(self._socket)
@@ -263,22 +238,21 @@ class LocalSandbox:
         if self._is_closing:
             raise self._lost("the sandbox was closed")
         if self._shell is None:
-            self._boot(FailureStage.EXEC, time.monotonic() + self.spec.start_timeout_s)
+            self._boot(time.monotonic() + self.spec.start_timeout_s)
         assert self._shell is not None
         run = self._shell.run(text, timeout_s, max_output_bytes)
         if run.end is End.DONE:
             self._cwd = run.cwd
         return run
 
-    def _boot(self, stage: FailureStage, deadline: float) -> None:
+    def _boot(self, deadline: float) -> None:
         """A new box over the sandbox's files, with its limits set and the shell in the last directory."""
         try:
             commands, output, status = self._request(
                 "boot", scratch=self._scratch, grading=self._grading
             )
         except OSError as error:
-            kind = FailureClass.CAPACITY if error.errno in _CAPACITY else FailureClass.BOOT_FAIL
-            raise Failure(stage, kind, f"no box: {error.strerror}") from error
+            raise self._cannot_start(error) from error
         self._ended, self._scratch = None, "keep"
         self._grading = "keep" if self._grading else ""
         self._shell = Shell(Pipes(commands, output, status, self._text), _NUMBERS)
@@ -287,13 +261,21 @@ class LocalSandbox:
             self._cwd = run.cwd
             return
         self._end_box()
-        said = run.output.decode(errors="replace").strip()
         if run.end is End.TIMEOUT:
+            raise self._cannot_start(TimeoutError())
+        said = run.output.decode(errors="replace").strip() or "it said nothing"
+        raise Failure(self._stage, FailureClass.BOOT_FAIL, f"the box ended at once: {said}")
+
+    def _cannot_start(self, error: OSError) -> Failure:
+        if isinstance(error, TimeoutError):
             message = f"no shell within {self.spec.start_timeout_s:g} s"
-            raise Failure(stage, FailureClass.START_TIMEOUT, message, evidence={"output": said})
-        raise Failure(
-            stage, FailureClass.BOOT_FAIL, f"the box ended at once: {said or 'no message'}"
-        )
+            return Failure(self._stage, FailureClass.START_TIMEOUT, message)
+        is_first = self._text < 0
+        if is_first and (error.errno in _TEMPLATE or not self.spec.template.is_dir()):
+            message = f"the template {self.spec.template} cannot be used: {error.strerror}"
+            return Failure(FailureStage.IMAGE, FailureClass.IMAGE_ERROR, message)
+        kind = FailureClass.CAPACITY if error.errno in _CAPACITY else FailureClass.BOOT_FAIL
+        return Failure(self._stage, kind, f"no box: {error.strerror}")
 
     def _prepare(self) -> bytes:
         """Limits: of each process, but for max_processes, which the kernel counts per box (user namespace)."""
@@ -307,9 +289,8 @@ class LocalSandbox:
             "v": spec.memory_bytes // 1024,
         }
         lines = [f"ulimit -{letter} {value}" for letter, value in limits.items()]
-        lines.append(
-            "echo 900 2>/dev/null >/proc/self/oom_score_adj"
-        )  # before any of our own processes
+        # the kernel shall take a box before a worker or the database
+        lines.append("echo 900 2>/dev/null >/proc/self/oom_score_adj")
         lines.append(
             f"cd -- {shlex.quote(self._cwd)} 2>/dev/null || cd -- {shlex.quote(spec.workdir)}"
         )
@@ -334,29 +315,31 @@ class LocalSandbox:
             message = "the sandbox was closed"
         elif count_oom_kills() > self._num_oom_kills:
             message += "; meanwhile this machine ran out of memory"
-            return Failure(FailureStage.EXEC, FailureClass.OOM, message)
-        return Failure(FailureStage.EXEC, FailureClass.LOST, message)
+            return Failure(self._stage, FailureClass.OOM, message)
+        return Failure(self._stage, FailureClass.LOST, message)
 
     def _end_box(self, *, is_gone: bool = False) -> int:
         """Returns bwrap's wait status when no process of the box is left. is_gone: it is ending by itself."""
         self._drop_shell()
-        if is_gone and self._ended is None:
-            self._socket.settimeout(1.0)
+        if is_gone:
             with contextlib.suppress(TimeoutError):
-                self._wait_for_end()
-            self._socket.settimeout(self.spec.start_timeout_s)
+                self._wait_for_end(1.0)
         if self._ended is None:
             self._send("kill")
             try:
-                self._wait_for_end()
+                self._wait_for_end(END_TIMEOUT_S)
             except TimeoutError:
                 raise self._lost("the box does not end") from None
         assert self._ended is not None
         return self._ended
 
-    def _wait_for_end(self) -> None:
-        while self._ended is None:
-            self._next()
+    def _wait_for_end(self, timeout_s: float) -> None:
+        self._socket.settimeout(timeout_s)
+        try:
+            while self._ended is None:
+                self._next()
+        finally:
+            self._socket.settimeout(self.spec.start_timeout_s)
 
     def _drop_shell(self) -> None:
         if self._shell is not None:
@@ -365,8 +348,22 @@ class LocalSandbox:
 
     # the spawner
 
+    @contextlib.contextmanager
+    def _opened(self, directory: str) -> Iterator[int]:
+        """A directory of the sandbox's files, or its payload file. What goes wrong is Failure(collect, transport)."""
+        with self._lock:
+            try:
+                (fd,) = self._request("open", directory=directory)
+                try:
+                    yield fd
+                finally:
+                    os.close(fd)
+            except OSError as error:
+                message = f"files of the sandbox cannot be reached: {error.strerror or error}"
+                raise Failure(FailureStage.COLLECT, FailureClass.TRANSPORT, message) from error
+
     def _request(self, op: str, **fields: str) -> list[int]:
-        """Descriptors that the spawner gives. Raises OSError with its answer, Failure(exec, lost)."""
+        """Descriptors that the spawner gives. Raises OSError with its answer or TimeoutError, Failure(lost)."""
         self._send(op, **fields)
         return self._reply()
 
@@ -380,13 +377,9 @@ class LocalSandbox:
             raise self._lost("the spawner is gone") from error
 
     def _reply(self) -> list[int]:
-        while True:
-            try:
-                fds = self._next()
-            except TimeoutError:
-                raise self._lost("the spawner does not answer") from None
-            if fds is not None:
-                return fds
+        while (fds := self._next()) is None:
+            pass
+        return fds
 
     def _next(self) -> list[int] | None:
         """The descriptors of an answer, or None for the news that a box has ended. Raises OSError, Failure."""
@@ -424,14 +417,6 @@ def _pack(files: Mapping[str, bytes], mode: int) -> bytes:
             entry.size, entry.mode = len(content), mode
             tar.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
-
-
-def _start_failure(error: OSError, spec: SandboxSpec) -> Failure:
-    if error.errno in _TEMPLATE or not spec.template.is_dir():
-        message = f"the template {spec.template} cannot be used: {error.strerror}"
-        return Failure(FailureStage.IMAGE, FailureClass.IMAGE_ERROR, message)
-    kind = FailureClass.CAPACITY if error.errno in _CAPACITY else FailureClass.BOOT_FAIL
-    return Failure(FailureStage.START, kind, f"no sandbox: {error.strerror}")
 
 
 def count_oom_kills() -> int:

@@ -3,7 +3,7 @@
     text file   the command, word for word; the shell sources it, so a syntax error is an observation
     commands    one line per command: source the file, then report
     output      stdout and stderr of everything in the box, in the order of the writes
-    status      "NONCE CODE PWD" when the command has ended; end of file when the shell has
+    status      "NONCE CODE PWD" when the command has ended
 
 A command ends when the shell says so, not when its output is closed: background processes may hold it. What
 the command's own processes wrote is in the output pipe by then, so draining what the pipe holds completes it.
@@ -16,6 +16,7 @@ Standard library only; any provider that can hand over these pipes can use it.
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
 import os
 import select
@@ -39,7 +40,7 @@ class End(Enum):
     TIMEOUT = "timeout"
     FLOOD = "flood"
     GONE = "gone"
-    """The shell has ended: by `exit`, by the command's own doing, or because the box died."""
+    """No process has the pipes any more: the shell ended by `exit` or otherwise, or the box died."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,8 @@ class Shell:
         self._poll.register(pipes.status, select.POLLIN)
         self._poll.register(pipes.output, select.POLLIN)
         self._pending = array.array("i", [0])
-        os.write(pipes.commands, f"exec {numbers.commands}<&-\n".encode())
+        # bash reads on from a copy of its own
+        self._first = f"exec {numbers.commands}<&-\n"
 
     def close(self) -> None:
         for fd in self._pipes[:3]:
@@ -125,32 +127,30 @@ class Shell:
         nonce = os.urandom(8).hex()
         os.pwrite(self._pipes.text, text, 0)
         os.ftruncate(self._pipes.text, len(text))
-        line = _LINE.format(**vars(self._numbers), nonce=nonce).encode()
-        try:
-            os.write(self._pipes.commands, line)
-        except BrokenPipeError:
-            return self._end(End.GONE, output)
-        report = b""
-        while True:
+        line = self._first + _LINE.format(**vars(self._numbers), nonce=nonce)
+        self._first = ""
+        with contextlib.suppress(BrokenPipeError):  # the ends of the other pipes follow
+            os.write(self._pipes.commands, line.encode())
+        report, num_open = b"", 2
+        while num_open:
             ready = self._poll.poll(max(0.0, 1000 * (deadline - time.monotonic())))
             if not ready:
                 return self._end(End.TIMEOUT, output)
-            if any(fd == self._pipes.status for fd, _ in ready):
-                data = os.read(self._pipes.status, 65536)
+            # the report first: what comes after it in the output belongs to no command
+            fd = self._pipes.status if len(ready) == 2 else ready[0][0]
+            data = os.read(fd, 65536)
+            if not data:  # the shell has closed it, by `exec` of another program perhaps
+                self._poll.unregister(fd)
+                num_open -= 1
+            elif fd == self._pipes.status:
                 report += data
-                if not data:
-                    return self._end(End.GONE, output)
                 if end := _parse(report, nonce):
                     return self._end(End.DONE, output, *end)
             else:
-                data = os.read(self._pipes.output, 65536)
-                if not data:
-                    self._poll.unregister(
-                        self._pipes.output
-                    )  # its last holder is gone: the status pipe follows
                 output.add(data)
                 if output.total > MAX_TOTAL_BYTES:
                     return self._end(End.FLOOD, output)
+        return self._end(End.GONE, output)
 
     def _end(self, end: End, output: Output, exit_code: int = 0, cwd: str = "") -> Run:
         """Take what the pipe holds now, and no more: a background process may go on writing."""
