@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -57,7 +58,7 @@ def _files(recipe: recipes.Recipe) -> list[Check]:
         sentence = f"{recipe.model.path} has no {' and no '.join(missing)}."
         checks.append(Check("model", "error", sentence, pointer="/model/path"))
     else:
-        checks.append(Check("model", "ok", f"The model is at {recipe.model.path}."))
+        checks.append(_context(recipe, model / "config.json"))
     for index, stage in enumerate(recipe.stages):
         if isinstance(stage, recipes.SftStage) and not resolve_path(stage.traces).is_file():
             checks.append(
@@ -69,6 +70,20 @@ def _files(recipe: recipes.Recipe) -> list[Check]:
                 )
             )
     return checks
+
+
+def _context(recipe: recipes.Recipe, config: Path) -> Check:
+    """The engine refuses a context that the model has no positions for."""
+    wanted = recipe.model.context_length
+    try:
+        positions = int(json.loads(config.read_text()).get("max_position_embeddings", wanted))
+    except (ValueError, TypeError) as error:
+        sentence = f"{config.name} of the model cannot be read: {error}"
+        return Check("model", "error", sentence, pointer="/model/path")
+    if wanted > positions:
+        sentence = f"The model has {positions} positions, fewer than context_length {wanted}."
+        return Check("model", "error", sentence, wanted, positions, "/model/context_length")
+    return Check("model", "ok", f"The model is at {recipe.model.path}.", wanted, positions)
 
 
 def _task_sets(project: Project, recipe: recipes.Recipe) -> list[Check]:

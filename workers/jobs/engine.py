@@ -22,7 +22,7 @@ from controlplane.blobs import BlobCorrupt, BlobStore
 from controlplane.errors import LeaseLost
 from runs import recipe as recipes
 from runs.services import engines
-from sandboxes.failures import Failure
+from sandboxes.failures import Failure, FailureClass
 from workers.engines.client import EngineClient
 from workers.engines.server import EngineProcess, start_reference
 from workers.jobs.runtime import database, runtime
@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.25
 LOAD_EVERY_S = 2.0
+START_TIMEOUT_S = 120.0
 MAX_FAILED_CHECKS = 3
 
 
@@ -105,7 +106,7 @@ class _Engine:
             directory = self.weights(orders)
             self.server = start_reference(
                 directory,
-                weight_version=str(orders.version),
+                weight_version=orders.version,
                 max_running=wanted.max_running,
                 max_queued=wanted.max_queued,
                 context_length=self.recipe.model.context_length,
@@ -116,6 +117,7 @@ class _Engine:
                 / f"engine-run{plan.run_id}-{plan.index}.log",
             )
             url, boot_id, pid = self.server.url, self.server.boot_id, self.server.pid
+        self.wait_healthy()
         self.client = EngineClient(url, timeout_s=60)
         self.client.resume()
         database(
@@ -126,13 +128,26 @@ class _Engine:
         if self.server is not None:
             self.confirm(orders.version)
 
+    def wait_healthy(self) -> None:
+        """Until the server of ours generates; the lease is kept meanwhile. Raises Failure, LeaseLost."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while self.server is not None:
+            try:
+                self.server.wait_healthy(2.0)
+                return
+            except Failure as failure:
+                if failure.kind is FailureClass.BOOT_FAIL or time.monotonic() > deadline:
+                    last_words = self.server.log_tail().strip().rpartition("\n")[2]
+                    raise ServerDied(f"{failure.message}: {last_words}") from failure
+                database(lambda: engines.engine_orders(self.plan.engine_id, self.plan.token, None))
+
     def update(self, orders: engines.EngineOrders) -> None:
         """pause (retract) -> load -> confirm -> continue: requests in flight go on with the new weights."""
         assert self.client is not None
         directory = self.weights(orders)
         self.client.pause("retract")
         try:
-            self.client.update_weights_from_disk(str(directory), str(orders.version))
+            self.client.update_weights_from_disk(str(directory), orders.version)
         finally:
             self.client.resume()
         self.confirm(orders.version)
