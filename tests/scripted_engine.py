@@ -17,6 +17,7 @@ import asyncio
 import json
 import math
 import random
+import secrets
 import signal
 import socket
 import threading
@@ -130,6 +131,7 @@ class Engine:
     context_length: int = 1 << 30
     vocab_size: int = 1 << 30
     weight_version: int = 0
+    boot_id: str = field(default_factory=lambda: secrets.token_hex(8))
     max_pending: int = 1 << 30
     """More calls at once get the queue-full 503."""
     keeps_calls: bool = True
@@ -278,7 +280,12 @@ class Engine:
             "/health_generate": {},
             "/flush_cache": {},
             "/cpu": {"cpu_s": time.process_time(), "num_calls": self.num_calls},
-            "/model_info": {"model_path": "scripted", "weight_version": str(self.weight_version)},
+            "/model_info": {
+                "model_path": "scripted",
+                "weight_version": str(self.weight_version),
+                "vocab_size": self.vocab_size,
+                "boot_id": self.boot_id,
+            },
             "/server_info": {"version": "scripted", "context_length": self.context_length},
             "/v1/loads": {
                 "loads": [{"num_running_reqs": len(self.pending), "num_waiting_reqs": 0}]

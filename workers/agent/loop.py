@@ -33,7 +33,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from sandboxes.drivers.base import Sandbox
-from sandboxes.failures import Failure, FailureClass, FailureStage
+from sandboxes.failures import POLICIES, Failure, FailureClass, FailureStage
 from workers.agent import prompts, tools
 from workers.agent.cancel import CancelFlag
 from workers.agent.errors import FormatError, Stop, StopReason
@@ -237,10 +237,8 @@ class _Run:
         """Sleep if the engine only asked to come back later and patience lasts; else raise the
         failure.
         """
-        if (
-            failure.kind is not FailureClass.CAPACITY
-            or self.waited_s >= self.limits.capacity_wait_s
-        ):
+        is_patient = self.waited_s < self.limits.capacity_wait_s
+        if not (POLICIES[failure.kind].waits and is_patient):
             raise failure
         wait_s = random.uniform(0.1, 0.5) + min(self.waited_s, 4.0)  # noqa: S311 - jitter
         wait_s = min(max(wait_s, failure.retry_after_s or 0.0), self.limits.capacity_wait_s)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from dataclasses import dataclass, field
 
@@ -67,23 +66,19 @@ class Transcript:
         """One model call: the tokens that the policy did not choose (prompt, observation, a missing
         end token), then what it sampled.
 
-        Raises Failure(infer, infer_infra) for an answer that cannot be trained on, no token at all
-        or columns that do not fit together, and then appends nothing.
+        Raises Failure(infer, infer_infra) for an answer without any token, and appends nothing.
         """
-        ids, logprobs, versions = generation.output_ids, generation.logprobs, generation.versions
-        if not ids or not len(ids) == len(logprobs) == len(versions):
-            problem = f"{len(ids)} tokens, {len(logprobs)} log-probs, {len(versions)} versions"
-            raise Failure(FailureStage.INFER, FailureClass.INFER_INFRA, f"unusable: {problem}")
-        if not math.isfinite(sum(logprobs)):
-            problem = "the engine's log-probs are not finite"
+        ids = generation.output_ids
+        if not ids:
+            problem = "the engine's answer has no token"
             raise Failure(FailureStage.INFER, FailureClass.INFER_INFRA, problem)
         self.tokens.extend(forced)
         self.tokens.extend(ids)
         self.mask.frombytes(bytes(len(forced)) + b"\x01" * len(ids))
         self.logprobs.extend([0.0] * len(forced))
-        self.logprobs.extend(logprobs)
+        self.logprobs.extend(generation.logprobs)
         self.versions.extend([-1] * len(forced))
-        self.versions.extend(versions)
+        self.versions.extend(generation.versions)
         self.llm_s += generation.latency_s
         self.prompt_tokens += generation.prompt_tokens
         self.cached_tokens += generation.cached_tokens

@@ -2,6 +2,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,7 @@ from workers.agent import prompts
 from workers.agent.cancel import CancelFlag
 from workers.agent.errors import Cancelled, StopReason
 from workers.agent.tools import ObservationPolicy
-from workers.agent.transcript import Transcript
 from workers.engines.chat import Chat
-from workers.engines.client import Generation
 
 Start = Callable[..., Trial]
 
@@ -321,23 +320,19 @@ def test_log_probs_lie_beside_their_tokens(trial: Start, chat: Chat) -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [
-        {"output_ids": [], "logprobs": [], "versions": []},
-        {"logprobs": [-1.0]},
-        {"versions": [0]},
-        {"logprobs": [float("nan"), -1.0]},
-        {"logprobs": [float("-inf"), -1.0]},
-    ],
+    [{"output_ids": ()}, {"logprobs": [-1.0]}, {"versions": [0]}, {"logprobs": [None] * 7}],
 )
 def test_tokens_without_usable_log_probs_or_versions_are_an_infra_failure(
-    broken: dict[str, list[float]],
+    trial: Start, chat: Chat, broken: dict[str, Any]
 ) -> None:
-    good = Generation([1, 2], [-1.0, -1.0], [0, 0], "stop", 3, 0, 0.1, 0.0)
-    transcript = Transcript()
+    t = trial("true", replace(Reply(chat.action("submit")), **broken))
     with pytest.raises(Failure) as failure:
-        transcript.append([7], replace(good, **broken))
+        t.run()
     assert failure.value.kind is FailureClass.INFER_INFRA
-    assert len(transcript.arrays()) == 0
+    assert t.transcript.arrays().tokens.tolist() == [
+        *chat.prompt("", "Fix it."),
+        *chat.action("true"),
+    ]
 
 
 # ---------------------------------------------------------------------------- cancelling
