@@ -10,7 +10,6 @@ from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
-from rest_framework import exceptions
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -79,7 +78,7 @@ class LoginView(APIView):
         throttle.count_try(given["username"], request.META.get("REMOTE_ADDR", ""))
         user = authenticate(request, **given)
         if not isinstance(user, User):
-            raise exceptions.AuthenticationFailed("The name or the password is wrong.", "bad_login")
+            raise Forbidden("The name or the password is wrong.", code="bad_login")
         login(request, user)
         throttle.forget_tries(given["username"])
         record_audit(user, "login.password", user, project=None, now=timezone.now())

@@ -1,0 +1,143 @@
+"""A page costs the same number of queries whether it has one row or twenty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from controlplane.accounts.models import Role
+from tests import factories
+from tests.controlplane.test_routes import ROUTES
+from tests.factories import NOW
+from tests.scenario import member
+
+pytestmark = pytest.mark.django_db
+
+
+class World:
+    """Rows of one run (or project) in any number."""
+
+    def __init__(self) -> None:
+        self.project = factories.ProjectFactory()
+        self.run = factories.RunFactory(project=self.project)
+        self.stage = factories.StageFactory(run=self.run, kind="eval", name="base")
+        self.task_set = factories.TaskSetFactory(project=self.project)
+        self.group = factories.GroupFactory(stage=self.stage)
+        self.trajectory = factories.TrajectoryFactory(group=self.group)
+        self.attempt = factories.AttemptFactory(trajectory=self.trajectory, running=True)
+        self.failures = factories.FailureGroupFactory(project=self.project)
+        self.user = member(Role.OPERATOR, self.project)
+
+    def attempt_of_a_new_trajectory(self) -> Any:
+        trajectory = factories.TrajectoryFactory(
+            group__stage=self.stage, group__task__task_set=self.task_set, completed=True
+        )
+        return factories.AttemptFactory(
+            trajectory=trajectory,
+            running=True,
+            engine=factories.EngineFactory(run=self.run),
+        )
+
+    def sandbox(self) -> None:
+        attempt = self.attempt_of_a_new_trajectory()
+        factories.SandboxFactory(project=self.project, run_id=self.run.pk, attempt_id=attempt.pk)
+
+    def failure(self) -> None:
+        attempt = self.attempt_of_a_new_trajectory()
+        factories.FailureFactory(group=self.failures, run_id=self.run.pk, attempt_id=attempt.pk)
+
+    def run_with_stages(self) -> None:
+        run = factories.RunFactory(project=self.project)
+        factories.StageFactory.create_batch(3, run=run)
+
+    def membership(self) -> None:
+        project = factories.ProjectFactory(slug=f"project-{self.user.memberships.count()}")
+        factories.MembershipFactory(user=self.user, project=project)
+
+    def token(self) -> None:
+        factories.ApiTokenFactory(user=self.user, project=self.project)
+
+    def step(self) -> None:
+        factories.StepFactory(stage=self.stage, done=True, started_at=NOW + timedelta(minutes=1))
+
+
+ADD: dict[str, Callable[[World], object]] = {
+    "projects": World.membership,
+    "me": World.membership,
+    "tokens": World.token,
+    "limits": lambda w: factories.LimitFactory(project=w.project),
+    "recipes": lambda w: factories.RecipeFactory(project=w.project),
+    "runs": World.run_with_stages,
+    "runs/{run}": World.attempt_of_a_new_trajectory,
+    "runs/{run}/stages": lambda w: factories.StageFactory(run=w.run),
+    "runs/{run}/steps": World.step,
+    "runs/{run}/metrics": lambda w: factories.MetricPointFactory(run=w.run),
+    "runs/{run}/groups": lambda w: factories.GroupFactory(stage=w.stage),
+    "runs/{run}/trajectories": World.attempt_of_a_new_trajectory,
+    "runs/{run}/checkpoints": lambda w: factories.CheckpointFactory(stage=w.stage),
+    "runs/{run}/engines": lambda w: factories.EngineFactory(run=w.run),
+    "runs/{run}/events": lambda w: factories.EventFactory(run=w.run),
+    "runs/{run}/evals": World.attempt_of_a_new_trajectory,
+    "groups": lambda w: factories.GroupFactory(stage=w.stage),
+    "trajectories": World.attempt_of_a_new_trajectory,
+    "trajectories/{trajectory}": lambda w: factories.AttemptFactory(
+        trajectory=w.trajectory, failed=True
+    ),
+    "trajectories/{trajectory}/turns": lambda w: factories.TurnFactory(attempt=w.attempt),
+    "engines": World.attempt_of_a_new_trajectory,
+    "workers": World.attempt_of_a_new_trajectory,
+    "nodes": World.attempt_of_a_new_trajectory,
+    "sandboxes": World.sandbox,
+    "failures": lambda w: factories.FailureGroupFactory(project=w.project),
+    "failures/{group}/members": World.failure,
+    "task-sets": lambda w: factories.TaskFactory(task_set__project=w.project),
+    "task-sets/{task_set}/tasks": lambda w: factories.TaskFactory(task_set=w.task_set),
+}
+# One row, or nothing from the database.
+SINGLE = {
+    "recipes/{name}",
+    "recipe-schema",
+    "metric-catalogue",
+    "openapi.json",
+    "runs/{run}/recipe",
+    "failures/{group}",
+}
+
+
+def test_every_read_of_the_api_is_measured() -> None:
+    assert set(ADD) | SINGLE == {path for method, path in ROUTES if method == "GET"}
+
+
+def _queries(client: APIClient, url: str) -> list[str]:
+    with CaptureQueriesContext(connection) as captured:
+        answer = client.get(url)
+    assert answer.status_code == 200, answer.content
+    return [query["sql"] for query in captured]
+
+
+@pytest.mark.parametrize("path", ADD)
+def test_a_page_of_twenty_costs_the_queries_of_a_page_of_one(path: str) -> None:
+    world = World()
+    client = APIClient()
+    client.force_login(world.user)
+    url = "/api/v1/" + path.format(
+        run=world.run.pk,
+        trajectory=world.trajectory.pk,
+        group=world.failures.pk,
+        task_set=world.task_set.pk,
+    )
+    ADD[path](world)
+    of_one = _queries(client, url)
+
+    for _ in range(19):
+        ADD[path](world)
+    of_twenty = _queries(client, url)
+
+    assert len(of_twenty) == len(of_one), "\n".join(of_twenty)
+    assert len(of_one) <= 10, "\n".join(of_one)
