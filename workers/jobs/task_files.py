@@ -61,9 +61,10 @@ class TaskCache:
             if self._owner is not None:
                 for path in [workspace, *workspace.rglob("*")]:
                     os.chown(path, *self._owner, follow_symlinks=False)
-            if not target.exists():
+            try:
                 workspace.rename(target)
-        except FileExistsError:
-            pass
+            except OSError:
+                if not target.exists():  # else another process of this node was first
+                    raise
         finally:
             shutil.rmtree(staging, ignore_errors=True)
