@@ -30,20 +30,6 @@ def fresh_key(prefix: str, suffix: str = "") -> str:
     return f"{prefix}/{uuid.uuid4().hex}{suffix}"
 
 
-def write_manifest(directory: Path) -> None:
-    """Describe every file of a local directory; fsync them first, so that the manifest never promises too much."""
-    entries = {}
-    for path in sorted(p for p in directory.rglob("*") if p.is_file() and p.name != MANIFEST):
-        with path.open("rb") as handle:
-            digest = hashlib.file_digest(handle, "sha256").hexdigest()
-            os.fsync(handle.fileno())
-        entries[path.relative_to(directory).as_posix()] = {
-            "size": path.stat().st_size,
-            "sha256": digest,
-        }
-    _write_durably(directory / MANIFEST, json.dumps({"files": entries}, indent=1).encode())
-
-
 def verify_manifest(directory: Path) -> None:
     """Raises BlobCorrupt unless every file of the manifest is there, whole."""
     try:
@@ -52,7 +38,7 @@ def verify_manifest(directory: Path) -> None:
         raise BlobCorrupt(f"{directory} has no readable manifest.json") from error
     for name, entry in files.items():
         path = directory / name
-        if not path.is_file() or path.stat().st_size != entry["size"]:
+        if not path.is_file() or path.stat().st_size != entry["bytes"]:
             raise BlobCorrupt(f"{name} is missing or cut short")
         with path.open("rb") as handle:
             if hashlib.file_digest(handle, "sha256").hexdigest() != entry["sha256"]:
