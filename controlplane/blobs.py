@@ -79,7 +79,7 @@ class BlobStore:
 
     def get(self, key: str) -> bytes:
         """Raises FileNotFoundError."""
-        return cast(bytes, self.fs.cat_file(f"{self._root}/{key}"))
+        return cast("bytes", self.fs.cat_file(f"{self._root}/{key}"))
 
     def put_directory(self, prefix: str, source: Path) -> int:
         """Publish a local directory that has a manifest; returns its bytes."""
