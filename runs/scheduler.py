@@ -210,13 +210,13 @@ def explain(run: Run, stage: Stage) -> str:
         ready = serving.filter(weight_version=run.weight_version).count()
         return (
             f"Stage {stage.name} waits for the engines to serve weight version "
-            f"{run.weight_version} ({ready} do)."
+            f"{run.weight_version} ({ready} do).{_last_loss(run)}"
         )
     if stage.kind == Stage.Kind.SFT:
         return f"Fine-tuning ({stage.name})."
     in_flight = Attempt.objects.filter(run=run, status__in=Attempt.IN_FLIGHT).count()
     if not serving.exists():
-        return f"Stage {stage.name} waits for an engine to serve."
+        return f"Stage {stage.name} waits for an engine to serve.{_last_loss(run)}"
     if stage.kind == Stage.Kind.EVAL:
         scored = stage.groups.filter(status=Group.Status.SCORED).count()
         total = stage.groups.exclude(status=Group.Status.DROPPED).count()
@@ -233,3 +233,11 @@ def explain(run: Run, stage: Stage) -> str:
             f"are ready, {in_flight} trajectories in flight."
         )
     return f"Step {step.index} is {step.status}; {in_flight} trajectories in flight."
+
+
+def _last_loss(run: Run) -> str:
+    """Why the newest engine is not there, if it was lost."""
+    newest = Engine.objects.filter(run=run).order_by("-id").first()
+    if newest is None or newest.status != Engine.Status.LOST:
+        return ""
+    return f" Engine {newest.index} was lost: {newest.failure_message}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -32,9 +32,21 @@ def want_engines(run: Run, recipe: Recipe, *, now: datetime) -> list[Engine]:
     num = len(recipe.engines.urls) or recipe.engines.num_engines
     live = list(Engine.objects.filter(run=run, status__in=Engine.LIVE))
     for index in sorted(set(range(num)) - {engine.index for engine in live}):
+        if now < _start_after(run, index):
+            continue
         url = recipe.engines.urls[index] if recipe.engines.urls else ""
         live.append(Engine.objects.create(run=run, index=index, url=url, created_at=now))
     return [engine for engine in live if engine.lease_token is None]
+
+
+def _start_after(run: Run, index: int) -> datetime:
+    """When the index may have its next engine: at once after one that served, else with backoff (2 s to 60 s)."""
+    lost = Engine.objects.filter(run=run, index=index, status=Engine.Status.LOST).order_by("-id")
+    latest = list(lost.values_list("finished_at", "synced_at")[:6])
+    num_failed = next((n for n, (_, synced) in enumerate(latest) if synced), len(latest))
+    if not latest or num_failed == 0 or latest[0][0] is None:
+        return datetime.min.replace(tzinfo=UTC)
+    return latest[0][0] + timedelta(seconds=min(60, 2**num_failed))
 
 
 @dataclass(frozen=True)
