@@ -27,9 +27,14 @@ def _define(name: str, unit: str, population: Population, definition: str) -> Me
 
 CATALOGUE: tuple[MetricDefinition, ...] = (
     _define("reward/mean", "reward", "valid", "Mean reward of the valid trajectories of a step."),
-    _define("reward/mean_10", "reward", "valid", "Mean of reward/mean over the last ten steps."),
     _define("train/loss", "", "trained", "The policy loss over the global batch."),
     _define("train/grad_norm", "", "trained", "Norm of the gradient before clipping."),
+    _define(
+        "train/skipped",
+        "",
+        "trained",
+        "1 when the update was not applied because its loss or gradient was not finite, else 0.",
+    ),
     _define(
         "train/clip_fraction",
         "share",
@@ -45,7 +50,8 @@ CATALOGUE: tuple[MetricDefinition, ...] = (
         "train/logprob_gap",
         "nats",
         "trained",
-        "Mean |log pi_prox - log mu| over trained tokens; lag 0 is engine mismatch, more is staleness.",
+        "Mean |log pi_prox - log mu| over trained tokens; by lag (weight versions between trainer and "
+        "token): lag 0 is engine mismatch, more is staleness.",
     ),
     _define(
         "train/logprob_gap_seq",
@@ -57,7 +63,13 @@ CATALOGUE: tuple[MetricDefinition, ...] = (
         "train/ess",
         "share",
         "trained",
-        "Effective sample size (sum w)^2 / (N sum w^2) of w = pi_prox / mu over trained tokens.",
+        "Effective sample size (sum w)^2 / (N sum w^2) of w = pi_prox / mu over trained tokens; by lag.",
+    ),
+    _define(
+        "train/ess_truncated",
+        "share",
+        "trained",
+        "The effective sample size with the weights as used, after truncation or masking; by lag.",
     ),
     _define(
         "train/ess_seq",
@@ -74,19 +86,26 @@ CATALOGUE: tuple[MetricDefinition, ...] = (
     ),
     _define("time/wait_s", "s", "none", "Time of a step spent waiting for ready groups."),
     _define("time/logprob_s", "s", "none", "Time of a step spent recomputing log-probabilities."),
-    _define(
-        "time/update_s", "s", "none", "Time of a step spent in forward, backward and optimizer."
-    ),
+    _define("time/update_s", "s", "none", "Time of a step in forward, backward and optimizer."),
     _define("time/publish_s", "s", "none", "Time to publish weights; not part of the step's sum."),
     _define(
         "rollout/staleness_mean",
         "versions",
         "trained",
-        "Token-weighted mean of trainer version - version that wrote the token.",
+        "Token-weighted mean of the trainer's version - the version of a trajectory's oldest token.",
     ),
-    _define("rollout/staleness_p95", "versions", "trained", "95th percentile of token staleness."),
+    _define("rollout/staleness_max", "versions", "trained", "The largest staleness of the step."),
     _define(
-        "rollout/staleness_max", "versions", "trained", "Oldest token of the step, in versions."
+        "rollout/staleness_in_flight",
+        "versions",
+        "trained",
+        "Mean of newest - oldest version within a trajectory: what went by while it ran.",
+    ),
+    _define(
+        "rollout/staleness_in_queue",
+        "versions",
+        "trained",
+        "Mean of trainer's version - newest version of a trajectory: what went by while it waited.",
     ),
     _define(
         "rollout/trajectories_per_h",
@@ -104,37 +123,32 @@ CATALOGUE: tuple[MetricDefinition, ...] = (
         "rollout/selection_bias",
         "",
         "all",
-        "Mean length, turns and reward of issued, finished, consumed and discarded members.",
+        "Mean turns and reward of finished, consumed and discarded members: they are not missing at random.",
     ),
-    _define("rollout/goodput", "share", "all", "Trained tokens / generated tokens."),
+    _define(
+        "rollout/groups_mixed", "groups", "valid", "Groups of the step with more than one reward."
+    ),
+    _define(
+        "rollout/valid_share",
+        "share",
+        "all",
+        "Share of the step's members whose reward may be used.",
+    ),
     _define("rollout/turns_mean", "turns", "valid", "Mean turns of the trajectories of a step."),
     _define(
-        "rollout/tokens_mean",
+        "rollout/output_tokens_mean",
         "tokens",
         "valid",
-        "Mean generated tokens of the trajectories of a step.",
-    ),
-    _define("rollout/in_flight", "trajectories", "all", "Trajectories in flight."),
-    _define("rollout/cap_share", "share", "valid", "Share of trajectories that ended at a cap."),
-    _define(
-        "engine/gen_tokens_per_s_per_gpu",
-        "tokens/s",
-        "all",
-        "Generated tokens per second and device.",
-    ),
-    _define("engine/cache_hit_rate", "share", "all", "Prompt tokens found in the prefix cache."),
-    _define(
-        "engine/version_lag", "versions", "none", "Published version - version an engine serves."
+        "Mean sampled tokens of the trajectories of a step.",
     ),
     _define(
-        "train/tokens_per_s_per_gpu", "tokens/s", "trained", "Trained tokens per second and device."
+        "rollout/response_tokens",
+        "tokens",
+        "trained",
+        "Mean trained tokens of a trajectory of the step.",
     ),
-    _define("train/mfu", "share", "none", "Model FLOPs utilisation of the update."),
-    _define("gpu/idle_share", "share", "none", "Share of time a device did nothing, by role."),
     _define("sft/loss", "nats", "trained", "Mean cross-entropy of the batch's weighted tokens."),
-    _define(
-        "eval/pass_at_1", "share", "valid", "Mean over tasks of the mean reward of their attempts."
-    ),
+    _define("sft/learning_rate", "", "none", "The learning rate of the SFT step."),
 )
 _BY_NAME = {entry["name"]: entry for entry in CATALOGUE}
 

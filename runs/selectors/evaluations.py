@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
-from django.db.models import Avg, Count, F, Q
+from django.db.models import Count, F, Q, QuerySet, Sum
 from typing_extensions import TypedDict
 
 from controlplane.accounts.access import Actor
-from runs.models import Trajectory
-from runs.selectors.runs import IntervalRow, StageRow, StageStatus, stages
+from runs.models import Group, Trajectory
+from runs.selectors.runs import IntervalRow, PairedRow, StageRow, StageStatus, stages
 from runs.statistics import clustered_mean
 
 
 class TaskResultRow(TypedDict):
-    """One task of an evaluation: scheduled attempts, valid ones, and their mean reward."""
+    """One task of an evaluation. pass_at_1: over the attempts that ended, an invalid one as unsolved."""
 
     task: str
     repository: str
     num_scheduled: int
+    num_ended: int
     num_valid: int
     num_solved: int
-    reward_mean: float | None
+    pass_at_1: float | None
 
 
 class EvaluationRow(TypedDict):
-    """pass_at_1 is over valid trajectories; pass_at_1_strict counts every other ended one as unsolved."""
+    """An eval stage. While it runs, its pass@1 is over the attempts that have ended (is_final is false).
+
+    An invalid attempt counts as unsolved; valid_only and if_invalid_solved say what that may hide.
+    """
 
     stage: str
     status: StageStatus
     weight_version: int | None
+    is_final: bool
     pass_at_1: IntervalRow | None
-    pass_at_1_strict: float | None
+    valid_only: float | None
+    if_invalid_solved: float | None
+    paired: PairedRow | None
     num_tasks: int
     num_scheduled: int
     num_valid: int
     num_invalid: int
-    is_final: bool
     baselines: dict[str, IntervalRow]
     tasks: list[TaskResultRow]
 
@@ -48,56 +55,80 @@ class EvaluationsRow(TypedDict):
 def evaluations(actor: Actor, *, run: int) -> EvaluationsRow:
     """Every eval stage of the run, in order, also while it runs. Raises NotFound."""
     evals = [stage for stage in stages(actor, run) if stage["kind"] == "eval"]
-    by_stage: dict[int, list[TaskResultRow]] = {stage["id"]: [] for stage in evals}
+    by_stage: dict[int, list[dict[str, Any]]] = {stage["id"]: [] for stage in evals}
     for row in _per_task(list(by_stage)):
-        by_stage[row.pop("stage_id")].append(row)  # type: ignore[arg-type]
+        by_stage[row["stage_id"]].append(row)
     return EvaluationsRow(evaluations=[_evaluation(s, by_stage[s["id"]]) for s in evals])
 
 
 def _per_task(stage_ids: list[int]) -> list[dict[str, Any]]:
     valid = Q(reward__isnull=False)
-    query = Trajectory.objects.filter(stage__in=stage_ids).values(
-        "stage_id", repository=F("task__repository"), task_key=F("task__key")
+    query: QuerySet[Any, Any] = (
+        Trajectory.objects.filter(stage__in=stage_ids)
+        .exclude(group__status=Group.Status.DROPPED)
+        .values("stage_id", repository=F("task__repository"), task_key=F("task__key"))
+        .annotate(
+            num_scheduled=Count("id"),
+            num_ended=Count("id", filter=~Q(status=Trajectory.Status.OPEN)),
+            num_valid=Count("id", filter=valid),
+            num_solved=Count("id", filter=Q(reward__gte=1)),
+            total=Sum("reward"),
+        )
     )
-    rows = query.annotate(
-        num_scheduled=Count("id"),
-        num_valid=Count("id", filter=valid),
-        num_solved=Count("id", filter=Q(reward__gte=1)),
-        num_ended=Count("id", filter=~Q(status=Trajectory.Status.OPEN)),
-        reward_mean=Avg("reward"),
-    ).order_by("stage_id", "task__key")
-    return [{**row, "task": row["task_key"]} for row in rows]
+    return list(query.order_by("stage_id", "task__key"))
 
 
-def _evaluation(stage: StageRow, tasks: list[Any]) -> EvaluationRow:
-    num_ended = sum(row.pop("num_ended") for row in tasks)
-    for row in tasks:
-        del row["task_key"]
-    means = [row["reward_mean"] for row in tasks if row["reward_mean"] is not None]
-    estimate = clustered_mean(means) if means else None
+def _evaluation(stage: StageRow, tasks: list[dict[str, Any]]) -> EvaluationRow:
+    result = stage["result"]
+    num_ended = sum(row["num_ended"] for row in tasks)
     num_valid = sum(row["num_valid"] for row in tasks)
-    total = sum(row["reward_mean"] * row["num_valid"] for row in tasks if row["num_valid"])
     return EvaluationRow(
         stage=stage["name"],
         status=stage["status"],
         weight_version=stage["weight_version"],
-        pass_at_1=_interval(stage, estimate),
-        pass_at_1_strict=total / num_ended if num_ended else None,
+        is_final=result is not None,
+        pass_at_1=_recorded(stage) or _so_far(tasks),
+        valid_only=result["valid_only"] if result else None,
+        if_invalid_solved=result["if_invalid_solved"] if result else None,
+        paired=result["paired"] if result else None,
         num_tasks=len(tasks),
         num_scheduled=sum(row["num_scheduled"] for row in tasks),
         num_valid=num_valid,
         num_invalid=num_ended - num_valid,
-        is_final=stage["status"] == "succeeded",
         baselines=stage["baselines"],
-        tasks=tasks,
+        tasks=[
+            TaskResultRow(
+                task=row["task_key"],
+                repository=row["repository"],
+                num_scheduled=row["num_scheduled"],
+                num_ended=row["num_ended"],
+                num_valid=row["num_valid"],
+                num_solved=row["num_solved"],
+                pass_at_1=_mean(row),
+            )
+            for row in tasks
+        ],
     )
 
 
-def _interval(stage: StageRow, estimate: Any) -> IntervalRow | None:
-    """What the stage recorded at its end; while it runs, the estimate over the tasks seen so far."""
+def _mean(row: dict[str, Any]) -> float | None:
+    return (row["total"] or 0.0) / row["num_ended"] if row["num_ended"] else None
+
+
+def _recorded(stage: StageRow) -> IntervalRow | None:
     result = stage["result"]
-    if result is not None:
-        return IntervalRow(mean=result["pass_at_1"], low=result["low"], high=result["high"])
-    if estimate is None:
+    if result is None:
         return None
+    return IntervalRow(mean=result["pass_at_1"], low=result["low"], high=result["high"])
+
+
+def _so_far(tasks: list[dict[str, Any]]) -> IntervalRow | None:
+    means = tuple(mean for row in tasks if (mean := _mean(row)) is not None)
+    return _estimate(means) if means else None
+
+
+@lru_cache(maxsize=64)
+def _estimate(means: tuple[float, ...]) -> IntervalRow:
+    """The bootstrap costs tens of milliseconds; a page that asks again without news gets it free."""
+    estimate = clustered_mean(means)
     return IntervalRow(mean=estimate.mean, low=estimate.low, high=estimate.high)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from django.db.models import Count, F, Q, QuerySet, Sum
 from typing_extensions import TypeAliasType, TypedDict
@@ -33,8 +33,21 @@ class IntervalRow(TypedDict):
     high: float
 
 
+class PairedRow(TypedDict):
+    """The mean difference to an earlier evaluation over the same tasks, with its 95 % interval."""
+
+    against: str
+    mean: float
+    low: float
+    high: float
+
+
 class StageResultRow(TypedDict):
-    """What an evaluation found: pass@1 with its task-clustered 95 % interval over valid trajectories."""
+    """What an evaluation found: pass@1 with its task-clustered 95 % interval.
+
+    An invalid attempt counts as unsolved; beside it the mean over valid attempts only, and what it would be
+    had every invalid one solved its task. `attempts` are the valid ones.
+    """
 
     pass_at_1: float
     low: float
@@ -42,6 +55,9 @@ class StageResultRow(TypedDict):
     tasks: int
     attempts: int
     invalid: int
+    valid_only: float | None
+    if_invalid_solved: float | None
+    paired: PairedRow | None
 
 
 class StageBriefRow(TypedDict):
@@ -68,7 +84,6 @@ class StageRow(TypedDict):
     num_done: int
     num_total: int | None
     weight_version: int | None
-    progress: dict[str, Any]
     result: StageResultRow | None
     baselines: dict[str, IntervalRow]
     failure_message: str
@@ -138,6 +153,8 @@ class RunDetailRow(TypedDict):
 
 _FIELDS = (
     "id",
+    "project_id",
+    "recipe",
     "name",
     "status",
     "wait_sentence",
@@ -153,8 +170,6 @@ _FIELDS = (
 _ALIASES = {
     "project_slug": F("project__slug"),
     "creator": F("created_by__username"),
-    "recipe_name": F("recipe__name"),
-    "recipe_description": F("recipe__description"),
 }
 _STAGE_FIELDS = (
     "id",
@@ -172,6 +187,11 @@ _STAGE_FIELDS = (
     "started_at",
     "finished_at",
 )
+
+
+class _TaskSet(NamedTuple):
+    num_usable: int = 0
+    baselines: dict[str, IntervalRow] = {}
 
 
 def visible_runs(actor: Actor) -> QuerySet[Run]:
@@ -207,8 +227,10 @@ def runs(
 def _with_stages(found: list[dict[str, Any]]) -> list[RunRow]:
     stages: dict[int, list[StageBriefRow]] = {row["id"]: [] for row in found}
     query = Stage.objects.filter(run__in=list(stages)).order_by("run_id", "index")
-    for stage in query.values(*_STAGE_FIELDS):
-        num_done, num_total = _progress(stage)
+    rows = list(query.values(*_STAGE_FIELDS))
+    progress = _progress(rows, {row["id"]: row for row in found}, _task_sets(found))
+    for stage in rows:
+        num_done, num_total = progress[stage["id"]]
         stages[stage["run_id"]].append(
             StageBriefRow(
                 id=stage["id"],
@@ -221,26 +243,26 @@ def _with_stages(found: list[dict[str, Any]]) -> list[RunRow]:
                 pass_at_1=stage["result"].get("pass_at_1"),
             )
         )
-    return [RunRow(**_run_fields(row), stages=stages[row["id"]]) for row in found]  # type: ignore[typeddict-item]
+    return [cast("RunRow", _run_fields(row) | {"stages": stages[row["id"]]}) for row in found]
 
 
 def _run_fields(row: dict[str, Any]) -> dict[str, Any]:
-    fields = {name: row[name] for name in _FIELDS}
+    fields = {name: row[name] for name in _FIELDS if name not in ("project_id", "recipe")}
     fields["project"] = row["project_slug"]
     fields["created_by"] = row["creator"]
-    fields["recipe"] = row["recipe_name"] or ""
-    fields["description"] = row["recipe_description"] or ""
+    fields["recipe"] = row["recipe"].get("name", "")
+    fields["description"] = row["recipe"].get("description", "")
     return fields
 
 
 def run_detail(actor: Actor, run_id: int, *, now: datetime) -> RunDetailRow:
     """Raises NotFound."""
-    row = visible_runs(actor).filter(pk=run_id).values(*_FIELDS, "recipe", "project_id", **_ALIASES)
+    row = visible_runs(actor).filter(pk=run_id).values(*_FIELDS, **_ALIASES)
     found = row.first()
     if found is None:
         raise NotFound(f"There is no run {run_id} in a project of yours.")
     parts = {
-        "stages": _stages(run_id, found["project_id"], found["recipe"]),
+        "stages": _stages(found),
         "counts": _counts(found, now),
     }
     return cast("RunDetailRow", _run_fields(found) | parts)
@@ -255,33 +277,32 @@ def recipe_of(actor: Actor, run_id: int) -> tuple[str, dict[str, Any]]:
 def stages(actor: Actor, run_id: int) -> list[StageRow]:
     """All stages of a run, in order. Raises NotFound."""
     run = visible_run(actor, run_id)
-    return _stages(run.pk, run.project_id, run.recipe)
+    return _stages({"id": run.pk, "project_id": run.project_id, "recipe": run.recipe})
 
 
-def _stages(run_id: int, project_id: int, recipe: dict[str, Any]) -> list[StageRow]:
-    baselines = _baselines(project_id, recipe)
-    found = Stage.objects.filter(run=run_id).order_by("index").values(*_STAGE_FIELDS)
-    return [_stage_row(stage, baselines.get(stage["name"], {})) for stage in found]
+def _stages(run: dict[str, Any]) -> list[StageRow]:
+    task_sets = _task_sets([run])
+    rows = list(Stage.objects.filter(run=run["id"]).order_by("index").values(*_STAGE_FIELDS))
+    progress = _progress(rows, {run["id"]: run}, task_sets)
+    return [
+        _stage_row(stage, progress[stage["id"]], _task_set_of(stage, run, task_sets).baselines)
+        for stage in rows
+    ]
 
 
-def _stage_row(stage: dict[str, Any], baselines: dict[str, IntervalRow]) -> StageRow:
-    num_done, num_total = _progress(stage)
-    result = stage["result"]
+def _stage_row(
+    stage: dict[str, Any], progress: tuple[int, int | None], baselines: dict[str, IntervalRow]
+) -> StageRow:
     return StageRow(
         id=stage["id"],
         index=stage["index"],
         name=stage["name"],
         kind=stage["kind"],
         status=stage["status"],
-        num_done=num_done,
-        num_total=num_total,
+        num_done=progress[0],
+        num_total=progress[1],
         weight_version=stage["weight_version"],
-        progress=stage["progress"],
-        result=(
-            StageResultRow(**{key: result[key] for key in StageResultRow.__required_keys__})  # type: ignore[typeddict-item]
-            if stage["kind"] == "eval" and "pass_at_1" in result
-            else None
-        ),
+        result=_result(stage["result"]) if stage["kind"] == "eval" else None,
         baselines=baselines,
         failure_message=stage["failure_message"],
         started_at=stage["started_at"],
@@ -289,27 +310,90 @@ def _stage_row(stage: dict[str, Any], baselines: dict[str, IntervalRow]) -> Stag
     )
 
 
-def _progress(stage: dict[str, Any]) -> tuple[int, int | None]:
-    """Done and to do, in steps; an eval stage and an SFT stage say both in `progress`."""
-    progress = stage["progress"]
-    done = progress.get("num_done", stage["num_steps_done"])
-    total = progress.get("num_total", stage["num_steps"] or None)
-    return done, total
+def _result(found: dict[str, Any]) -> StageResultRow | None:
+    if "pass_at_1" not in found:
+        return None
+    return StageResultRow(
+        pass_at_1=found["pass_at_1"],
+        low=found["low"],
+        high=found["high"],
+        tasks=found["tasks"],
+        attempts=found["attempts"],
+        invalid=found["invalid"],
+        valid_only=found.get("valid_only"),
+        if_invalid_solved=found.get("if_invalid_solved"),
+        paired=found.get("paired"),
+    )
 
 
-def _baselines(project_id: int, recipe: dict[str, Any]) -> dict[str, dict[str, IntervalRow]]:
-    """The reference lines of the task set that each eval stage runs on, by the stage's name."""
-    references = recipe.get("task_sets", {})
-    names = {reference.partition("@")[0] for reference in references.values()}
-    found = TaskSet.objects.filter(project=project_id, name__in=names).order_by("version")
-    by_reference: dict[str, dict[str, IntervalRow]] = {}
-    for name, version, lines in found.values_list("name", "version", "baselines"):
-        by_reference[name] = by_reference[f"{name}@{version}"] = lines
-    return {
-        stage["name"]: by_reference.get(references.get(stage["task_set"], ""), {})
-        for stage in recipe.get("stages", [])
-        if stage["kind"] == "eval"
-    }
+def _progress(
+    stages: list[dict[str, Any]],
+    runs: dict[int, dict[str, Any]],
+    task_sets: dict[tuple[int, str], _TaskSet],
+) -> dict[int, tuple[int, int | None]]:
+    """By stage, what is done and what there is to do: steps, or trajectories of an evaluation."""
+    evals = [s for s in stages if s["kind"] == "eval" and "pass_at_1" not in s["result"]]
+    ended = dict(
+        Trajectory.objects.filter(stage__in=[s["id"] for s in evals])
+        .exclude(status=Trajectory.Status.OPEN)
+        .values_list("stage")
+        .annotate(Count("id"))
+    )
+    found: dict[int, tuple[int, int | None]] = {}
+    for stage in stages:
+        if stage["kind"] == "rl":
+            found[stage["id"]] = stage["num_steps_done"], stage["num_steps"] or None
+        elif stage["kind"] == "sft":
+            steps = stage["progress"]
+            found[stage["id"]] = steps.get("step", 0), steps.get("num_steps")
+        elif "pass_at_1" in stage["result"]:
+            num = stage["result"]["attempts"] + stage["result"]["invalid"]
+            found[stage["id"]] = num, num
+        else:
+            run = runs[stage["run_id"]]
+            num_tasks = _task_set_of(stage, run, task_sets).num_usable
+            plan = _plan_of(stage, run)
+            wanted = min(num_tasks, plan.get("num_tasks") or num_tasks) * plan.get("attempts", 0)
+            found[stage["id"]] = ended.get(stage["id"], 0), wanted or None
+    return found
+
+
+def _plan_of(stage: dict[str, Any], run: dict[str, Any]) -> dict[str, Any]:
+    """The stage as the recipe has it; empty when a recipe has no such stage."""
+    for plan in run["recipe"].get("stages", []):
+        if plan["name"] == stage["name"]:
+            return cast("dict[str, Any]", plan)
+    return {}
+
+
+def _task_set_of(
+    stage: dict[str, Any], run: dict[str, Any], task_sets: dict[tuple[int, str], _TaskSet]
+) -> _TaskSet:
+    """The task set that an eval stage runs on; an empty one for other stages."""
+    plan = _plan_of(stage, run)
+    reference = run["recipe"].get("task_sets", {}).get(plan.get("task_set"), "")
+    if stage["kind"] != "eval":
+        return _TaskSet()
+    return task_sets.get((run["project_id"], reference), _TaskSet())
+
+
+def _task_sets(runs: list[dict[str, Any]]) -> dict[tuple[int, str], _TaskSet]:
+    """By project and reference (`name` is its latest version, `name@3` a fixed one)."""
+    references = [r for run in runs for r in run["recipe"].get("task_sets", {}).values()]
+    rows = (
+        TaskSet.objects.filter(
+            project__in={run["project_id"] for run in runs},
+            name__in={reference.partition("@")[0] for reference in references},
+        )
+        .annotate(num_bad=Count("tasks", filter=Q(tasks__quarantined_at__isnull=False)))
+        .order_by("version")
+        .values_list("project", "name", "version", "num_tasks", "num_bad", "baselines")
+    )
+    found: dict[tuple[int, str], _TaskSet] = {}
+    for project, name, version, num_tasks, num_bad, baselines in rows:
+        task_set = _TaskSet(num_tasks - num_bad, baselines)
+        found[project, name] = found[project, f"{name}@{version}"] = task_set
+    return found
 
 
 def _counts(run: dict[str, Any], now: datetime) -> RunCountsRow:

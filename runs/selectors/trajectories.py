@@ -30,7 +30,15 @@ AttemptStatus = TypeAliasType(
 StopReason = TypeAliasType(
     "StopReason",
     Literal[
-        "", "submitted", "turn_cap", "token_cap", "turn_token_cap", "time_cap", "no_action", "loop"
+        "",
+        "submitted",
+        "turn_cap",
+        "token_cap",
+        "turn_token_cap",
+        "time_cap",
+        "no_action",
+        "loop",
+        "broke_sandbox",
     ],
 )
 CancelReason = TypeAliasType(
