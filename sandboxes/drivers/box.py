@@ -18,7 +18,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from sandboxes.drivers import spawner
 from sandboxes.drivers.base import ExecResult, SandboxSpec
@@ -47,6 +47,7 @@ class LocalSandbox:
         *,
         is_bash: bool,
         on_close: Callable[[LocalSandbox], None],
+        was_out_of_memory: Callable[[], bool],
     ) -> None:
         self.id = spec.key
         self.spec = spec
@@ -54,9 +55,8 @@ class LocalSandbox:
         self._socket = peer
         self._socket.settimeout(spec.start_timeout_s)
         self._is_bash = is_bash
-        self._on_close = on_close
+        self._on_close, self._was_out_of_memory = on_close, was_out_of_memory
         self._lock = threading.RLock()
-        self._num_oom_kills = count_oom_kills()
         self._text = -1
         self._shell: Shell | None = None
         self._ended: int | None = None
@@ -147,8 +147,12 @@ class LocalSandbox:
                 return
             self._empty_roots.clear()
             self._write_payload(_pack(files, 0o755 if executable else 0o644))
-            self._unpack(root, is_empty=is_empty)
-            self._write_payload(b"")
+            try:
+                self._unpack(root, is_empty=is_empty)
+            finally:
+                self._write_payload(
+                    b""
+                )  # it may be the hidden tests: the agent's code could read it, too
 
     def _write_payload(self, data: bytes) -> None:
         with self._opened("payload") as fd:
@@ -158,6 +162,7 @@ class LocalSandbox:
                 view = view[os.write(fd, view) :]
 
     def _unpack(self, root: str, *, is_empty: bool) -> None:
+        """tar, not the shell itself: of what it writes, nothing stays in the memory of a process of the box."""
         quoted = shlex.quote(root)
         script = f"command tar -xof {_PAYLOAD_PATH} -C {quoted}"
         if not is_empty:
@@ -313,7 +318,7 @@ class LocalSandbox:
     def _lost(self, message: str) -> Failure:
         if self._is_closing:
             message = "the sandbox was closed"
-        elif count_oom_kills() > self._num_oom_kills:
+        elif self._was_out_of_memory():
             message += "; meanwhile this machine ran out of memory"
             return Failure(self._stage, FailureClass.OOM, message)
         return Failure(self._stage, FailureClass.LOST, message)
@@ -411,18 +416,9 @@ def _pack(files: Mapping[str, bytes], mode: int) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name, content in files.items():
-            if name.startswith("/") or ".." in name.split("/") or not name:
+            if not name or name.startswith("/") or ".." in name.split("/") or "\0" in name:
                 raise ValueError(f"not a relative path without dots: {name!r}")
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), mode
             tar.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
-
-
-def count_oom_kills() -> int:
-    """How often this machine's kernel has killed a process for memory since it started; 0 if it does not say."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/vmstat").read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    return 0

@@ -62,6 +62,7 @@ class LocalDriver:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._is_closed = False
+        self._num_oom_kills = count_oom_kills()
         with contextlib.suppress(Failure):  # said by probe(), and by each start()
             self._connect()
 
@@ -94,7 +95,13 @@ class LocalDriver:
         self.reclaim([spec.key])
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         is_bash = self._shell.endswith("/bash")
-        sandbox = LocalSandbox(spec, ours, is_bash=is_bash, on_close=self._forget)
+        sandbox = LocalSandbox(
+            spec,
+            ours,
+            is_bash=is_bash,
+            on_close=self._forget,
+            was_out_of_memory=self._was_out_of_memory,
+        )
         with self._lock:
             self._sandboxes[spec.key] = sandbox
         try:
@@ -145,6 +152,11 @@ class LocalDriver:
         with self._lock:
             if self._sandboxes.get(sandbox.id) is sandbox:
                 del self._sandboxes[sandbox.id]
+
+    def _was_out_of_memory(self) -> bool:
+        """Has this machine killed a process for memory since the last question?"""
+        before, self._num_oom_kills = self._num_oom_kills, count_oom_kills()
+        return self._num_oom_kills > before
 
     def _connect(self) -> socket.socket:
         """The control socket of a living spawner. Raises Failure(start, boot_fail) that says what to do."""
@@ -219,6 +231,15 @@ def _check(spec: SandboxSpec) -> None:
     else:
         return
     raise Failure(FailureStage.START, FailureClass.TASK_DEFECT, problem)
+
+
+def count_oom_kills() -> int:
+    """How often this machine's kernel has killed a process for memory since it started; 0 if it does not say."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0
 
 
 _FEATURES = {

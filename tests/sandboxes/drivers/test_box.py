@@ -308,6 +308,16 @@ def test_written_files_replace_what_was_there(sandbox: LocalSandbox) -> None:
         assert run(sandbox, f"ls -A {root}") == ""
 
 
+def test_nothing_of_the_grading_files_stays_where_the_graded_code_could_look(
+    sandbox: LocalSandbox,
+) -> None:
+    sandbox.write_files({"expected": b"hidden-value"}, root="/tests")
+    assert run(sandbox, "cat /tests/expected") == "hidden-value"
+    look = "rm /tests/expected; ls -s /run/sandbox; cat /run/sandbox/payload | wc -c; "
+    look += "grep -c hidden-valu[e] /run/sandbox/command"
+    assert run(sandbox, look).split()[-2:] == ["0", "0"]
+
+
 def test_a_link_or_a_denied_directory_in_place_of_the_root_is_replaced(
     sandbox: LocalSandbox,
 ) -> None:
