@@ -40,9 +40,13 @@ def draw_split(split: str, seed: int) -> list[Task]:
     return draw_tasks(split, "drawn once", num_forks=2, per_repository=12)[:count]
 
 
+def draw_trace_tasks(seed: int) -> list[Task]:
+    """Tasks of training repositories that the reinforced stage does not see."""
+    return draw_tasks("train", f"sft/{seed}", num_forks=2, per_repository=9)
+
+
 def draw_traces(seed: int) -> list[Trace]:
-    """Traces on training repositories that the reinforced stage does not see."""
-    tasks = draw_tasks("train", f"sft/{seed}", num_forks=2, per_repository=9)
+    tasks = draw_trace_tasks(seed)
     rng = random.Random(f"traces/{seed}")  # noqa: S311
     return [write_trace(tasks[i % len(tasks)], rng) for i in range(NUM_TRACES)]
 

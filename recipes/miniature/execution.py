@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
@@ -37,7 +38,12 @@ def limit_cpu(seconds: float = CPU_LIMIT_S) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, previous)
 
 
-def evaluate(source: str, calls: Sequence[str | CodeType]) -> list[str] | None:
+@lru_cache(maxsize=10_000)
+def _compiled(call: str) -> CodeType:
+    return compile(call, "call", "eval")
+
+
+def evaluate(source: str, calls: Sequence[str]) -> list[str] | None:
     """Each call's value as text, an exception as its class; None when the CPU time is spent."""
     namespace: dict[str, Any] = {}
     values = []
@@ -46,7 +52,7 @@ def evaluate(source: str, calls: Sequence[str | CodeType]) -> list[str] | None:
             exec(compile(source, MODULE, "exec"), namespace)
             for call in calls:
                 try:
-                    values.append(repr(eval(call, namespace)))
+                    values.append(repr(eval(_compiled(call), namespace)))
                 except Exception as error:
                     values.append(type(error).__name__)
     except OutOfTime:
@@ -68,13 +74,12 @@ def executed_lines(source: str, calls: Sequence[str]) -> list[set[int]]:
     namespace: dict[str, Any] = {}
     exec(compile(source, MODULE, "exec"), namespace)
     for call in calls:
-        code = compile(call, "call", "eval")
         spectra.append(set())
         try:
             with limit_cpu(10 * CPU_LIMIT_S):
                 sys.settrace(trace)
                 try:
-                    eval(code, namespace)
+                    eval(_compiled(call), namespace)
                 finally:
                     sys.settrace(None)
         except (Exception, OutOfTime):

@@ -43,8 +43,8 @@ class Habit:
 
 HABITS = (
     Habit(share=0.55, goes_on=0.35, repeats=0.15),
-    Habit(share=0.25, goes_on=0.85, repeats=0.15),
-    Habit(share=0.20, goes_on=0.50, repeats=0.0, is_orderly=True),
+    Habit(share=0.20, goes_on=0.85, repeats=0.0),
+    Habit(share=0.25, goes_on=0.85, repeats=0.0, is_orderly=True),
 )
 IGNORES_SUCCESS = 0.05
 

@@ -1,58 +1,54 @@
-"""A bubblewrap box with a task's workspace and a bash in it: what the recipe needs of a sandbox."""
+"""A task in a sandbox of the local driver, graded as the agent's loop grades it."""
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from recipes.miniature.harbor import write_task
 from recipes.miniature.tasks import Task
+from sandboxes.drivers.base import SandboxSpec
+from sandboxes.drivers.local import LocalDriver
+from tests.sandboxes.drivers.conftest import give_to_sandboxes
+from workers.agent.grading import grade
+
+SETUP = ". .tools/setup.sh"
 
 
 class Box:
-    """Directories of one attempt; every `run` is one life of a bash, and ends all that it started."""
+    """One started sandbox; what its bash keeps, it keeps between calls of `run`."""
 
-    def __init__(self, task: Task, root: Path) -> None:
-        write_task(task, root / "task")
-        self.root = root
-        self.workspace = root / "workspace"
-        self.tests = root / "tests"
-        self.logs = root / "logs"
-        shutil.copytree(root / "task" / "environment" / "workspace", self.workspace)
-        shutil.copytree(root / "task" / "tests", self.tests)
-        self.logs.mkdir()
+    def __init__(self, task: Task, driver: LocalDriver) -> None:
+        # pytest's own directories are closed to the sandboxes' user
+        self.root = Path(tempfile.mkdtemp(prefix="longtail-task-"))
+        self.root.chmod(0o755)
+        self.directory = self.root / "task"
+        write_task(task, self.directory)
+        template = self.directory / "environment" / "workspace"
+        give_to_sandboxes(template)
+        self.sandbox = driver.start(SandboxSpec(self.root.name, template, setup=SETUP))
 
-    def run(self, script: str) -> str:
-        mounts = [("/workspace", self.workspace), ("/tests", self.tests), ("/logs", self.logs)]
-        command = ["bwrap", "--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"]
-        for name in ("bin", "lib", "lib64"):
-            command += ["--symlink", f"usr/{name}", f"/{name}"]
-        for inside, outside in mounts:
-            command += ["--bind", str(outside), inside]
-        command += ["--unshare-all", "--die-with-parent", "--chdir", "/workspace"]
-        command += ["bash", "--norc", "-s"]
-        done = subprocess.run(
-            command,
-            input=script,
-            stdout=-1,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return done.stdout
+    def run(self, command: str) -> str:
+        return self.sandbox.exec(command, timeout_s=20).output
 
-    def grade(self, before: str = "", *, lingers: bool = False) -> dict[str, Any] | None:
-        """reward.json of the hidden tests, None if there is none.
+    def write(self, source: str) -> None:
+        self.sandbox.write_files({"m.py": source.encode()}, root="/tmp/new")
+        self.run("cp /tmp/new/m.py /workspace/m.py")
 
-        `before` runs in the same box; one that lingers leaves the module's processes time to act.
-        """
-        self.run(f"{before}\nbash /tests/test.sh\nsleep {0.5 if lingers else 0}\n")
-        reward = self.logs / "verifier" / "reward.json"
-        if not reward.is_file():
-            return None
-        result: dict[str, Any] = json.loads(reward.read_text())
-        return result
+    def module(self) -> str:
+        data = self.sandbox.read_file("/workspace/m.py", max_bytes=1 << 20)
+        assert data is not None
+        return data.decode()
+
+    def grade(self) -> dict[str, Any]:
+        """The reward and the details of the hidden tests. Raises Failure where there is no reward."""
+        folder = self.directory / "tests"
+        files = {file.name: file.read_bytes() for file in folder.iterdir()}
+        result = grade(self.sandbox, files, 20.0)
+        return {"reward": result.reward, **result.details}
+
+    def close(self) -> None:
+        self.sandbox.close()
+        shutil.rmtree(self.root)

@@ -14,12 +14,13 @@ from recipes.miniature.__main__ import (
     NUM_HELD_OUT,
     TURN_CAP,
     draw_split,
-    draw_traces,
+    draw_trace_tasks,
     generate,
 )
+from recipes.miniature.base_model import train_tokenizer, write_base_model
 from recipes.miniature.families import SPLITS, function_shapes, load_families, shared_functions
 from recipes.miniature.tasks import MAX_CANDIDATES, MIN_CANDIDATES, Task
-from recipes.miniature.traces import try_answer
+from recipes.miniature.traces import Trace, try_answer
 from workers.engines.chat import load_chat
 from workers.engines.reference.model import load_model
 
@@ -35,8 +36,18 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def held_out() -> list[Task]:
-    return draw_split("held_out", seed=1)
+def splits() -> dict[str, list[Task]]:
+    return {split: draw_split(split, seed=1) for split in SPLITS}
+
+
+@pytest.fixture(scope="module")
+def held_out(splits: dict[str, list[Task]]) -> list[Task]:
+    return splits["held_out"]
+
+
+@pytest.fixture(scope="module")
+def traces(generated: Path) -> list[Trace]:
+    return [json.loads(line) for line in (generated / "traces.jsonl").read_text().splitlines()]
 
 
 def test_the_same_seed_writes_the_same_bytes(generated: Path, tmp_path: Path) -> None:
@@ -44,17 +55,21 @@ def test_the_same_seed_writes_the_same_bytes(generated: Path, tmp_path: Path) ->
     assert again == json.loads((generated / "manifest.json").read_text())
 
 
-def test_another_seed_changes_all_but_the_held_out_and_validation_tasks(
-    generated: Path, tmp_path: Path
-) -> None:
-    one = json.loads((generated / "manifest.json").read_text())
-    two = generate(2, tmp_path)
+def test_another_seed_changes_the_training_tasks_and_traces_only() -> None:
     for split in ("held_out", "validation"):
-        assert one["splits"][split] == two["splits"][split]
-    assert one["splits"]["train"]["sha256"] != two["splits"]["train"]["sha256"]
-    for part in ("traces", "model"):
-        assert one[part]["sha256"] != two[part]["sha256"]
-    assert one["baselines"] == two["baselines"]
+        assert [t.key for t in draw_split(split, 1)] == [t.key for t in draw_split(split, 2)]
+        assert [t.source for t in draw_split(split, 1)] == [t.source for t in draw_split(split, 2)]
+    assert not {t.source for t in draw_split("train", 1)} & {
+        t.source for t in draw_split("train", 2)
+    }
+
+
+def test_another_seed_gives_another_model(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(["one two"])
+    for seed in (1, 2):
+        write_base_model(tokenizer, seed, tmp_path / str(seed))
+    one, two = ((tmp_path / str(seed) / "model.safetensors").read_bytes() for seed in (1, 2))
+    assert one != two
 
 
 def test_the_held_out_tasks_are_those_that_were_drawn_once(held_out: list[Task]) -> None:
@@ -110,15 +125,18 @@ def test_exactly_the_fix_restores_the_module(held_out: list[Task]) -> None:
         assert task.outcome(task.fix) == ("OK", 1.0)
 
 
-def test_traces_come_from_training_families_and_from_no_repository_of_the_tasks() -> None:
-    traces = draw_traces(1)
-    seen = {trace["instruction"] for trace in traces}
-    for split in SPLITS:
-        assert not seen & {task.instruction for task in draw_split(split, 1)}
+def test_traces_come_from_training_families_and_from_no_repository_of_the_tasks(
+    splits: dict[str, list[Task]], traces: list[Trace]
+) -> None:
+    own = {task.instruction for task in draw_trace_tasks(1)}
+    assert {trace["instruction"] for trace in traces} == own
+    assert {task.repository.split for task in draw_trace_tasks(1)} == {"train"}
+    for tasks in splits.values():
+        assert not own & {task.instruction for task in tasks}
 
 
-def test_a_trace_is_what_the_tools_would_have_answered() -> None:
-    for trace in draw_traces(1)[:200]:
+def test_a_trace_is_what_the_tools_would_have_answered(traces: list[Trace]) -> None:
+    for trace in traces:
         *tries, last = trace["turns"]
         assert last == {"action": "submit", "observation": ""}
         numbers = [int(turn["action"].removeprefix("try ")) - 1 for turn in tries]
@@ -129,11 +147,13 @@ def test_a_trace_is_what_the_tools_would_have_answered() -> None:
         assert trace["reward"] == 0.0 or tries[-1]["observation"] == "OK"
 
 
-def test_the_longest_trajectory_fits_the_context(generated: Path) -> None:
+def test_the_longest_trajectory_fits_the_context(
+    generated: Path, splits: dict[str, list[Task]]
+) -> None:
     chat = load_chat(generated / "model")
     context = load_model(generated / "model").config.max_positions
-    for split in SPLITS:
-        for task in draw_split(split, 1):
+    for tasks in splits.values():
+        for task in tasks:
             tokens = len(chat.prompt("", task.instruction))
             order = list(range(len(task.candidates)))[-TURN_CAP:]
             for turn, candidate in enumerate(order, 1):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -11,69 +10,88 @@ from recipes.miniature.tasks import Task
 from recipes.miniature.traces import try_answer
 from tests.recipes.miniature.box import Box
 
-SETUP = ". .tools/setup.sh\n"
-
-
-def reward_of(box: Box, before: str = "", *, lingers: bool = False) -> int:
-    result = box.grade(before, lingers=lingers)
-    assert result is not None, "the grader wrote no reward"
-    reward: int = result["reward"]
-    return reward
+OpenBox = Callable[[Task], Box]
 
 
 @pytest.mark.parametrize("number", range(6))
 def test_the_bug_is_graded_0_and_its_repair_1(
-    tasks: list[Task], tmp_path: Path, number: int
+    tasks: list[Task], open_box: OpenBox, number: int
 ) -> None:
     task = tasks[number]
-    assert reward_of(Box(task, tmp_path / "bug")) == 0
-    assert reward_of(Box(task, tmp_path / "fix"), f"{SETUP}try {task.fix + 1}") == 1
-    solved = Box(task, tmp_path / "solution")
-    solution = (solved.root / "task" / "solution" / "solve.sh").read_text()
-    assert reward_of(solved, solution) == 1
+    assert open_box(task).grade()["reward"] == 0
+    repaired = open_box(task)
+    assert repaired.run(f"try {task.fix + 1}") == "OK\n"
+    assert repaired.grade() == {
+        "reward": 1,
+        "visible_passed": len(task.repository.calls),
+        "visible_tests": len(task.repository.calls),
+        "hidden_tests": len(task.repository.hidden_calls),
+    }
+    solved = open_box(task)
+    solved.run((solved.directory / "solution" / "solve.sh").read_text())
+    assert solved.grade()["reward"] == 1
 
 
 @pytest.mark.parametrize("number", range(6))
 def test_every_try_prints_and_leaves_what_the_generator_says(
-    tasks: list[Task], tmp_path: Path, number: int
+    tasks: list[Task], open_box: OpenBox, number: int
 ) -> None:
     task = tasks[number]
-    box = Box(task, tmp_path / "box")
+    box = open_box(task)
     order = list(range(len(task.candidates)))[::-1]
-    lines = box.run(SETUP + "".join(f"try {k + 1}\n" for k in order)).splitlines()
-    assert lines == [try_answer(task.outcome(k)[0], order[: i + 1]) for i, k in enumerate(order)]
-    assert (box.workspace / "m.py").read_text() == task.candidates[0].apply(task.source)
+    for i, candidate in enumerate(order):
+        result = task.outcome(candidate)[0]
+        assert box.run(f"try {candidate + 1}") == try_answer(result, order[: i + 1]) + "\n"
+        assert box.module() == task.candidates[candidate].apply(task.source)
 
 
-def test_the_instruction_begins_with_what_test_sh_prints(tasks: list[Task], tmp_path: Path) -> None:
-    for number, task in enumerate(tasks[:4]):
-        printed = Box(task, tmp_path / f"{number}").run("sh test.sh")
-        first, listing = printed.split("\n", 1)
-        assert first == task.result
+def test_the_grade_of_every_candidate_is_what_the_generator_says(
+    tasks: list[Task], open_box: OpenBox
+) -> None:
+    task = tasks[2]
+    for candidate in range(len(task.candidates)):
+        box = open_box(task)
+        box.run(f"try {candidate + 1}")
+        assert box.grade()["reward"] == task.outcome(candidate)[1]
+
+
+def test_the_instruction_begins_with_what_test_sh_prints(
+    tasks: list[Task], open_box: OpenBox
+) -> None:
+    for task in tasks[:4]:
+        result, listing = open_box(task).run("sh test.sh").split("\n", 1)
+        assert result == task.result
         assert listing == task.listing + "\n"
-        assert f"{first} in " in task.instruction
+        assert f"{result} in " in task.instruction
         assert task.instruction.endswith(task.listing)
 
 
 def test_a_try_works_in_a_pipeline_and_from_another_directory(box: Box) -> None:
-    printed = box.run(f"{SETUP}cd /usr; try 1 | cat; cd /; try 2\n")
-    assert printed.splitlines()[0].endswith(("tried 1", "OK"))
-    assert printed.splitlines()[1].endswith(("tried 1 2", "OK"))
+    first, second = box.run("cd /usr; try 1 | cat; cd /; try 2").splitlines()
+    assert first.endswith(("tried 1", "OK"))
+    assert second.endswith(("tried 1 2", "OK"))
 
 
-def test_a_wrong_try_is_told_and_changes_nothing(box: Box) -> None:
-    before = (box.workspace / "m.py").read_text()
-    printed = box.run(f"{SETUP}try\ntry x\ntry 1 2\ntry 0\ntry 999\ntry '1;id'\n")
-    assert printed.splitlines() == [
-        "usage: try K", "usage: try K", "usage: try K", "no edit 0", "no edit 999", "usage: try K",
-    ]  # fmt: skip
-    assert (box.workspace / "m.py").read_text() == before
+@pytest.mark.parametrize("arguments", ["", "x", "1 2", "'1;id'", "-1", "1.0", "9999"])
+def test_a_wrong_try_is_told_and_changes_nothing(box: Box, arguments: str) -> None:
+    before = box.module()
+    assert box.run(f"try {arguments}") == "usage: try K\n"
+    assert box.run("try 0; try 999") == "no edit 0\nno edit 999\n"
+    assert box.module() == before
 
 
 def test_a_dead_server_does_not_end_the_shell(box: Box) -> None:
-    printed = box.run(f"{SETUP}kill -9 $LONGTAIL_TRY_PID; try 1; echo alive\n")
-    assert "try: no answer" in printed
-    assert "alive" in printed
+    assert "try: no answer" in box.run("kill -9 $LONGTAIL_TRY_PID; try 1")
+    assert box.run("echo alive") == "alive\n"
+
+
+def test_an_interrupted_command_costs_the_tools_not_the_sandbox(
+    box: Box, tasks: list[Task]
+) -> None:
+    """A timeout ends every process of the sandbox; the setup brings the tools back."""
+    assert box.sandbox.exec("sleep 9", timeout_s=0.2).timed_out
+    assert "not found" in box.run("try 1")
+    assert box.run(". .tools/setup.sh; try 1") in ("OK\n", f"{tasks[0].outcome(0)[0]} tried 1\n")
 
 
 # -- the grader -----------------------------------------------------------------------------------
@@ -143,41 +161,50 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_module_is_graded_0(box: Box, name: str) -> None:
-    (box.workspace / "m.py").write_text(HOSTILE[name])
-    assert reward_of(box, lingers=" process" in name or "program" in name) == 0
+    box.write(HOSTILE[name])
+    assert box.grade()["reward"] == 0
 
 
-@pytest.mark.parametrize("kind", ["missing", "link", "pipe", "directory", "device", "huge"])
-def test_what_is_no_small_regular_file_is_graded_0(box: Box, kind: str) -> None:
-    module = box.workspace / "m.py"
-    module.unlink()
-    if kind == "link":
-        module.symlink_to("/workspace/.tools/original.py")
-    elif kind == "pipe":
-        os.mkfifo(module)
-    elif kind == "directory":
-        module.mkdir()
-    elif kind == "device":
-        module.symlink_to("/dev/zero")
-    elif kind == "huge":
-        module.write_text("#" * 100_000)
-    assert reward_of(box) == 0
+@pytest.mark.parametrize(
+    "command",
+    {
+        "missing": "true",
+        "link": "ln -s .tools/original.py m.py",
+        "pipe": "mkfifo m.py",
+        "directory": "mkdir m.py",
+        "device": "ln -s /dev/zero m.py",
+        "huge": "head -c 100000 /dev/zero | tr '\\0' '#' > m.py",
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_what_is_no_small_regular_file_is_graded_0(box: Box, command: tuple[str, str]) -> None:
+    assert box.run(f"rm m.py; {command[1]}") == ""
+    assert box.grade()["reward"] == 0
 
 
-def test_the_tests_hold_no_hidden_value_while_the_module_runs(box: Box, tasks: list[Task]) -> None:
-    (box.workspace / "m.py").write_text("import os\nwhile True: os.listdir('/tests')\n")
-    assert reward_of(box) == 0
-    assert sorted(file.name for file in box.tests.iterdir()) == ["grade.py", "test.sh"]
-    stored = (box.root / "task" / "tests" / "expected.txt").read_text().splitlines()
-    assert len(stored) == 1 + len(tasks[0].repository.calls)
+def test_a_process_that_outlives_the_agent_cannot_write_a_reward(box: Box) -> None:
+    forge = f"echo '{{\"reward\": 1}}' > {REWARD}"
+    box.run(f"(while true; do {forge}; sleep 0.01; done) >/dev/null 2>&1 &")
+    assert box.grade()["reward"] == 0
+
+
+def test_the_shell_of_the_agent_does_not_reach_the_grader(box: Box) -> None:
+    box.run("bash() { return 0; }; export -f bash; export BASH_ENV=/workspace/x PATH=/workspace")
+    assert box.grade()["reward"] == 0
+
+
+def test_the_tests_hold_no_hidden_value(box: Box, tasks: list[Task]) -> None:
+    stored = (box.directory / "tests" / "expected.txt").read_text().splitlines()
+    assert stored[1:] == list(tasks[0].repository.expected)
+    box.write("import os\nassert os.listdir('/tests') == []\n" + tasks[0].repository.source)
+    assert box.grade()["reward"] == 0
+    box.write(
+        "import os\nassert 'expected.txt' not in os.listdir('/tests')\n"
+        + tasks[0].repository.source
+    )
+    assert box.grade()["reward"] == 1
 
 
 def test_a_correct_module_may_import(box: Box, tasks: list[Task]) -> None:
-    (box.workspace / "m.py").write_text("import math, json\n" + tasks[0].repository.source)
-    assert reward_of(box) == 1
-
-
-def test_nothing_that_stands_in_the_verifier_folder_is_followed(box: Box) -> None:
-    link = f"ln -s /workspace/reward {REWARD}"
-    before = f"mkdir -p /logs/verifier; {link}; echo '{{\"reward\": 1}}' > {REWARD}"
-    assert reward_of(box, before) == 0
+    box.write("import math, json\n" + tasks[0].repository.source)
+    assert box.grade()["reward"] == 1
