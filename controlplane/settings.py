@@ -34,7 +34,7 @@ def _database(url: str) -> dict[str, object]:
         "HOST": unquote(query.get("host", parts.hostname or "")),
         "PORT": query.get("port", str(parts.port or "")),
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {"pool": {"min_size": 1, "max_size": DB_POOL_SIZE, "timeout": 30}},
+        "OPTIONS": {"pool": {"min_size": 1, "max_size": DB_POOL_SIZE, "timeout": 30}} if DB_POOL_SIZE else {},
         "TEST": {"NAME": os.environ.get("LONGTAIL_TEST_DB") or None},
     }
 

@@ -107,7 +107,6 @@ class Demo:
                 now=timezone.now(),
                 source="python -m recipes.miniature",
                 baselines=lines,
-                is_gold_verified=True,
             )
 
     def launch(self, admin: Any, project: Project) -> Run:

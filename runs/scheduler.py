@@ -70,7 +70,7 @@ def decide(run: Run, *, now: datetime) -> None:
         runs.finish_run(run, Run.Status.SUCCEEDED, now=now, sentence="All stages succeeded.")
         return
     if stage.status == Stage.Status.FAILED:
-        sentence = f"Stage {stage.name} failed: {stage.failure_message}"
+        sentence = f"The run failed in stage {stage.name}: {stage.failure_message}"
         runs.finish_run(run, Run.Status.FAILED, now=now, sentence=sentence)
         return
     if run.status == Run.Status.RUNNING:
@@ -98,6 +98,8 @@ def advance_stage(run: Run, recipe: Recipe, stage: Stage, *, now: datetime) -> N
         if stage.kind == Stage.Kind.EVAL and num_behind(run, recipe) > 0:
             return
         stages.begin_stage(stage, now=now)
+    if stage.status != Stage.Status.RUNNING:
+        return
     if stage.kind == Stage.Kind.EVAL:
         finish_evaluation(stage, now=now)
     else:
@@ -151,6 +153,9 @@ def admit(stage: Stage, plan: RlStage, *, now: datetime) -> None:
     if num == 0:
         return
     tasks = groups.tasks_of_stage(stage)
+    if not tasks:
+        stages.fail_stage(stage, "All its tasks are in quarantine.", now=now)
+        return
     seed = stage.run.seed
     first = stage.next_group_index
     chosen = [groups.task_at(tasks, seed, first + offset) for offset in range(num)]

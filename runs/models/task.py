@@ -48,8 +48,6 @@ class Task(models.Model):
     digest = models.CharField(max_length=64)
     setup = models.TextField(default="")
     verify_timeout_s = models.FloatField(default=60)
-    is_gold_verified = models.BooleanField(default=False)
-    """Its solution has passed its verifier: a verdict that fails to come may be the agent's doing."""
     quarantined_at = models.DateTimeField(null=True)
     quarantine_reason = models.TextField(default="")
 

@@ -29,6 +29,8 @@ from controlplane.queue import poke
 from runs.events import TrajectoryChanged, run_topic, trajectory_topic
 from runs.models import Attempt, Engine, Run, Task, Trajectory, Worker
 from runs.services import groups
+from runs.services.events import say
+from runs.services.task_sets import count_defect
 from sandboxes.failures import POLICIES, Failure, FailureClass, FailureStage, attribute
 from sandboxes.services import record_failure
 
@@ -204,7 +206,7 @@ def expire_attempts(attempts: Iterable[Attempt], *, now: datetime, sentence: str
     num = 0
     for attempt in (
         Attempt.objects.select_for_update(skip_locked=True, of=("self",))
-        .select_related("run", "trajectory__group", "stage", "worker__node")
+        .select_related("run", "trajectory__group", "trajectory__task", "stage", "worker__node")
         .filter(pk__in=[a.pk for a in attempts], status__in=Attempt.IN_FLIGHT)
     ):
         if attempt.cancel_reason:
@@ -224,7 +226,7 @@ def cancel_all(where: Q, reason: str, *, now: datetime) -> int:
     ended = 0
     waiting = (
         Attempt.objects.select_for_update(of=("self",))
-        .select_related("run", "trajectory__group", "stage")
+        .select_related("run", "trajectory__group", "trajectory__task", "stage")
         .filter(where, status=Attempt.Status.QUEUED)
     )
     for attempt in waiting:
@@ -259,7 +261,7 @@ def renew_attempts(worker: Worker) -> dict[int, LeaseState]:
 def _owned(attempt_id: int, token: uuid.UUID) -> Attempt:
     attempt = (
         Attempt.objects.select_for_update(of=("self",))
-        .select_related("run", "trajectory__group", "stage")
+        .select_related("run", "trajectory__group", "trajectory__task", "stage")
         .filter(pk=attempt_id, lease_token=token, status__in=Attempt.IN_FLIGHT)
         .first()
     )
@@ -340,6 +342,11 @@ def _fail(
         is_suspect=failure.by_policy,
         **_columns(result),
     )
+    if failure.kind is FailureClass.TASK_DEFECT:
+        task = attempt.trajectory.task
+        if count_defect(task, failure.message, now=now):
+            sentence = f"Task {task.key} is in quarantine: {failure.message}"
+            say(attempt.run, "task_quarantined", sentence, now=now, level="warning")
     policy = POLICIES[failure.kind]
     counted = [past.kind for past in previous if not POLICIES[past.kind].waits]
     budget = attempt.run.recipe["rollout"]["max_infra_attempts"]

@@ -47,8 +47,20 @@ def begin_stage(stage: Stage, *, now: datetime) -> None:
         now=now,
     )
     plan = parse(run.recipe).stages[stage.index]
-    if isinstance(plan, EvalStage) and not stage.groups.exclude(status="dropped").exists():
-        open_groups(stage, tasks_of_stage(stage), plan.attempts, now=now)
+    tasks = [] if stage.kind == Stage.Kind.SFT else tasks_of_stage(stage)
+    if not tasks and stage.kind != Stage.Kind.SFT:
+        fail_stage(stage, "All its tasks are in quarantine.", now=now)
+    elif isinstance(plan, EvalStage) and not stage.groups.exclude(status="dropped").exists():
+        open_groups(stage, tasks, plan.attempts, now=now)
+    announce(stage)
+    poke()
+
+
+@transaction.atomic
+def fail_stage(stage: Stage, sentence: str, *, now: datetime) -> None:
+    """running -> failed; the scheduler then fails the run."""
+    stage.move(Stage.Status.FAILED, finished_at=now, failure_message=sentence[:2000])
+    say(stage.run, "stage_failed", f"Stage {stage.name} failed: {sentence}", now=now, level="error")
     announce(stage)
     poke()
 
@@ -207,9 +219,7 @@ def recover_training(stage: Stage, *, now: datetime, sentence: str) -> None:
             level="warning",
         )
     else:
-        stage.move(Stage.Status.FAILED, finished_at=now, failure_message=sentence[:2000])
-        say(run, "stage_failed", f"Stage {stage.name} failed: {sentence}", now=now, level="error")
-        announce(stage)
+        fail_stage(stage, sentence, now=now)
     poke()
 
 

@@ -18,7 +18,7 @@ from django.db import transaction
 from controlplane.accounts.models import Project
 from controlplane.blobs import BlobStore
 from controlplane.errors import FieldError, Invalid
-from runs.models import Task, TaskSet
+from runs.models import Attempt, Task, TaskSet
 
 _KEY = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,150}$")
 _MAX_TASK_BYTES = 64 * 2**20
@@ -101,7 +101,6 @@ def import_task_set(
     now: datetime,
     source: str = "",
     baselines: Mapping[str, object] | None = None,
-    is_gold_verified: bool = False,
 ) -> TaskSet:
     """A new version of the named set; the same content again is the version that is there.
 
@@ -153,8 +152,23 @@ def import_task_set(
                 digest=task.digest,
                 setup=task.setup,
                 verify_timeout_s=task.verify_timeout_s,
-                is_gold_verified=is_gold_verified,
             )
             for task, key in zip(tasks, keys, strict=True)
         )
     return task_set
+
+
+MAX_DEFECTS = 3
+
+
+def count_defect(task: Task, message: str, *, now: datetime) -> bool:
+    """The task itself failed an attempt; from the third time on it is in quarantine. True when it just went."""
+    num = Attempt.objects.filter(trajectory__task=task, failure_class="task_defect").count()
+    if num < MAX_DEFECTS:
+        return False
+    reason = f"{num} attempts failed because of the task: {message}"
+    return bool(
+        Task.objects.filter(pk=task.pk, quarantined_at__isnull=True).update(
+            quarantined_at=now, quarantine_reason=reason[:2000]
+        )
+    )

@@ -172,6 +172,6 @@ def miniature(stack: Stack) -> Path:
         stack.manage(
             "import_tasks",
             str(folder / "tasks" / split),
-            *("--name", f"miniature-{name}", "--split", split, "--gold-verified"),
+            *("--name", f"miniature-{name}", "--split", split),
         )
     return folder

@@ -133,8 +133,7 @@ class _Engine:
         deadline = time.monotonic() + START_TIMEOUT_S
         while self.server is not None:
             try:
-                self.server.wait_healthy(2.0)
-                return
+                return self.server.wait_healthy(2.0)
             except Failure as failure:
                 if failure.kind is FailureClass.BOOT_FAIL or time.monotonic() > deadline:
                     last_words = self.server.log_tail().strip().rpartition("\n")[2]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -193,7 +194,7 @@ class _Attempt:
             box.kill_processes()
             changes = box.changes(max_bytes=MAX_CHANGES_BYTES)
             try:
-                return grade(box, files.tests, timeout_s, is_gold_verified=task.is_gold_verified)
+                return grade(box, files.tests, timeout_s, is_gold_verified=True)
             except Failure as first:
                 if changes is None or first.kind is FailureClass.TASK_DEFECT:
                     raise
@@ -204,23 +205,40 @@ class _Attempt:
     def verify_again(
         self, files: TaskFiles, changes: bytes, timeout_s: float, first: Failure
     ) -> Grade:
-        """In a fresh box: a second breakdown that the agent's work may have caused is the agent's: reward 0."""
-        fresh = self.process.driver.start(self.spec(files, f"{self.key}-again"))
+        """In a fresh box. A second breakdown is the agent's (reward 0) if the task's own solution verifies
+        here within the limit; if that fails, too, the task or this machine is at fault."""
         try:
-            restore(fresh, changes)
-            return grade(
-                fresh,
-                files.tests,
-                timeout_s,
-                is_gold_verified=self.assignment.task.is_gold_verified,
-            )
+            with closing(self.process.driver.start(self.spec(files, f"{self.key}-again"))) as fresh:
+                restore(fresh, changes)
+                return grade(fresh, files.tests, timeout_s, is_gold_verified=True)
         except Failure as second:
-            if first.by_policy and second.by_policy:
-                details = {"attributed": "policy", "first": str(first), "second": str(second)}
-                return Grade(0.0, details, "", 0.0)
-            raise
-        finally:
-            fresh.close()
+            if not (first.by_policy and second.by_policy):
+                raise
+            self.check_gold(files, timeout_s, second)
+            details = {"attributed": "policy", "first": str(first), "second": str(second)}
+            return Grade(0.0, details)
+
+    def check_gold(self, files: TaskFiles, timeout_s: float, second: Failure) -> None:
+        """Raises Failure(verify, task_defect) unless the task's solution gets its reward in this driver."""
+        if "solve.sh" not in files.solution:
+            raise self.defect("it has no solution to compare with", second)
+        try:
+            with closing(self.process.driver.start(self.spec(files, f"{self.key}-gold"))) as box:
+                box.write_files(files.solution, root="/tests")
+                box.exec("bash /tests/solve.sh", timeout_s=timeout_s)
+                gold = grade(box, files.tests, timeout_s)
+        except Failure as failure:
+            raise self.defect(
+                f"its own solution does not verify here: {failure.message}", second
+            ) from failure
+        if gold.reward <= 0:
+            raise self.defect("its own solution scores 0 here", second)
+
+    def defect(self, sentence: str, cause: Failure) -> Failure:
+        message = f"the verifier broke down ({cause.message}) and {sentence}"
+        return Failure(
+            FailureStage.VERIFY, FailureClass.TASK_DEFECT, message, evidence=cause.evidence
+        )
 
     def record(self, turn: TurnRecord) -> None:
         a = self.assignment

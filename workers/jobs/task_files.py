@@ -21,6 +21,8 @@ class TaskFiles:
     """environment/workspace of the task: the lower layer of every sandbox of it."""
     tests: dict[str, bytes]
     """tests/ of the task, kept in this process: the agent's box never holds them before grading."""
+    solution: dict[str, bytes]
+    """solution/ of the task: only a box of its own ever sees it."""
 
 
 class TaskCache:
@@ -39,15 +41,11 @@ class TaskCache:
         except OSError as error:
             raise Failure(FailureStage.IMAGE, FailureClass.IMAGE_ERROR, str(error)) from error
         with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-            tests = {
-                member.name.removeprefix("tests/"): tar.extractfile(member).read()  # type: ignore[union-attr]
-                for member in tar.getmembers()
-                if member.isfile() and member.name.startswith("tests/")
-            }
+            tests, solution = _folder(tar, "tests/"), _folder(tar, "solution/")
             target = self._root / digest
             if not target.exists():
                 self._extract(tar, target)
-        return TaskFiles(target, tests)
+        return TaskFiles(target, tests, solution)
 
     def _extract(self, tar: tarfile.TarFile, target: Path) -> None:
         prefix = "environment/workspace"
@@ -68,3 +66,14 @@ class TaskCache:
                     raise
         finally:
             shutil.rmtree(staging, ignore_errors=True)
+
+
+def _folder(tar: tarfile.TarFile, prefix: str) -> dict[str, bytes]:
+    """Path below `prefix` to content, of its plain files."""
+    files = {}
+    for member in tar.getmembers():
+        if member.isfile() and member.name.startswith(prefix):
+            handle = tar.extractfile(member)
+            assert handle is not None
+            files[member.name.removeprefix(prefix)] = handle.read()
+    return files

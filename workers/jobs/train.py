@@ -110,8 +110,6 @@ class _Training:
                 self.store.get_directory(plan.checkpoint, checkpoint_dir)
         except (BlobCorrupt, FileNotFoundError) as error:
             self.condemn(str(error))
-        stage = self.recipe.stages[plan.stage_index]
-        algorithm = stage.algorithm if isinstance(stage, recipes.RlStage) else stage
         try:
             self.ask(
                 "init",
@@ -119,8 +117,6 @@ class _Training:
                 seed=plan.seed,
                 context_length=self.recipe.model.context_length,
                 checkpoint_dir=str(checkpoint_dir) if checkpoint_dir else None,
-                betas=getattr(algorithm, "betas", None),
-                weight_decay=getattr(algorithm, "weight_decay", None),
             )
         except Failure as failure:
             if failure.evidence.get("is_corrupt"):
@@ -187,7 +183,8 @@ class _Training:
             "step",
             step=index,
             learning_rate=learning_rate(algorithm, index, stage.num_steps),
-            algorithm=algorithm.model_dump(mode="json") | {"temperature": stage.temperature},
+            algorithm=algorithm.model_dump(mode="json"),
+            temperature=stage.temperature,
             version=batch.version,
             trajectories=[
                 {

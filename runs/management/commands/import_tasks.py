@@ -25,11 +25,6 @@ class Command(BaseCommand):
         parser.add_argument("--name", required=True)
         parser.add_argument("--split", required=True, choices=TaskSet.Split.values)
         parser.add_argument("--project", default=DEFAULT_PROJECT)
-        parser.add_argument(
-            "--gold-verified",
-            action="store_true",
-            help="every task's solution has passed its verifier within its time limit",
-        )
 
     def handle(self, *_: Any, **options: Any) -> None:
         ensure_first_admin(now=timezone.now())
@@ -47,7 +42,6 @@ class Command(BaseCommand):
                 directory=options["directory"],
                 now=timezone.now(),
                 source=str(options["directory"]),
-                is_gold_verified=options["gold_verified"],
             )
         except Invalid as error:
             lines = [f"  {field.pointer}: {field.message}" for field in error.errors]

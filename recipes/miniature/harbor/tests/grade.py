@@ -24,11 +24,7 @@ import stat
 import struct
 import sys
 from _signal import ITIMER_REAL, setitimer  # type: ignore[import-not-found]
-
-try:
-    from _sha2 import sha256  # type: ignore[import-not-found]
-except ImportError:  # Python < 3.12
-    from _sha256 import sha256  # type: ignore[import-not-found]
+from hashlib import sha256
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
 VERIFIER = "/logs/verifier"
@@ -169,7 +165,9 @@ def run_child(source: str, calls: "list[str]", pipe: int) -> None:
         os.dup2(null, 2)
         os.closerange(3, 4096)
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_S, CPU_LIMIT_S))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        memory = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(hard, MEMORY_BYTES)
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         setitimer(ITIMER_REAL, WALL_LIMIT_S)
         confine()
