@@ -133,12 +133,14 @@ class _Engine:
         deadline = time.monotonic() + START_TIMEOUT_S
         while self.server is not None:
             try:
-                return self.server.wait_healthy(2.0)
+                self.server.wait_healthy(2.0)
             except Failure as failure:
                 if failure.kind is FailureClass.BOOT_FAIL or time.monotonic() > deadline:
                     last_words = self.server.log_tail().strip().rpartition("\n")[2]
                     raise ServerDied(f"{failure.message}: {last_words}") from failure
                 database(lambda: engines.engine_orders(self.plan.engine_id, self.plan.token, None))
+            else:
+                return
 
     def update(self, orders: engines.EngineOrders) -> None:
         """pause (retract) -> load -> confirm -> continue: requests in flight go on with the new weights."""
