@@ -28,5 +28,6 @@ export default defineConfig({
     setupFiles: ["src/test/setup.ts"],
     reporters: ["default", "./scripts/summary-reporter.mjs"],
     restoreMocks: true,
+    testTimeout: 60_000,
   },
 });

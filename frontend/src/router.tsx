@@ -207,6 +207,7 @@ export function createAppRouter(queryClient: QueryClient, history?: RouterHistor
     routeTree,
     ...(history === undefined ? {} : { history }),
     context: { queryClient },
+    search: { strict: true },
     defaultPreload: "intent",
     defaultPreloadStaleTime: 0,
     defaultPendingMs: 150,

@@ -1,8 +1,21 @@
-import { createTheme, type CSSVariablesResolver, type MantineColorsTuple } from "@mantine/core";
+import {
+  createTheme, type CSSVariablesResolver, defaultVariantColorsResolver, type MantineColorsTuple, type VariantColorsResolver,
+} from "@mantine/core";
 
 const ink: MantineColorsTuple = [
   "#f4f4f1", "#e3e3de", "#cfcfc8", "#b0b0a8", "#84847d", "#5d5d58", "#44443f", "#33332f", "#1c1c1a", "#111110",
 ];
+
+/** The primary colour is ink itself, so it turns with the theme; Mantine's own contrast looks at one shade only. */
+const variantColors: VariantColorsResolver = (input) =>
+  input.variant === "filled" && (input.color === undefined || input.color === "ink")
+    ? {
+        background: "var(--ink)",
+        hover: "color-mix(in srgb, var(--ink) 85%, var(--paper))",
+        color: "var(--paper)",
+        border: "1px solid transparent",
+      }
+    : defaultVariantColorsResolver(input);
 
 export const theme = createTheme({
   fontFamily: '"Inter Variable", system-ui, sans-serif',
@@ -16,10 +29,17 @@ export const theme = createTheme({
   colors: { ink },
   primaryColor: "ink",
   primaryShade: { light: 8, dark: 1 },
-  autoContrast: true,
+  variantColorResolver: variantColors,
   focusRing: "auto",
   cursorType: "pointer",
   respectReducedMotion: true,
+  components: {
+    Button: { defaultProps: { size: "xs" } },
+    Select: { defaultProps: { size: "xs" } },
+    TextInput: { defaultProps: { size: "xs" } },
+    PasswordInput: { defaultProps: { size: "xs" } },
+    Textarea: { defaultProps: { size: "xs" } },
+  },
 });
 
 /** Mantine takes its surfaces from our tokens, so there is one palette. */

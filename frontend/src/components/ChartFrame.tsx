@@ -22,7 +22,7 @@ export function ChartFrame({ title, note, legend = [], readout, twin, children }
     <section className={classes.frame} aria-labelledby={id}>
       <header className={classes.header}>
         <h2 id={id}>{title}</h2>
-        {note !== undefined && <span className={classes.note}>{note}</span>}
+        {note !== undefined && <span className={classes.note} title={note}>{note}</span>}
         <button type="button" className={classes.toggle} aria-pressed={isTable} onClick={() => setTable(!isTable)}>
           {isTable ? "Chart" : "Table"}
         </button>

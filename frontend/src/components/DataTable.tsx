@@ -34,6 +34,8 @@ type Props<Row> = {
 };
 
 const ROW_PX = 32;
+/** A reader counts fewer rows than this at a glance. */
+const MANY = 12;
 const features = tableFeatures({
   rowSortingFeature,
   sortedRowModel: createSortedRowModel(),
@@ -177,10 +179,12 @@ export function DataTable<Row extends object>({
           </tbody>
         </table>
       </div>
-      <p className={classes.foot}>
-        {formatCount(rows.length)} {hasMore ? "loaded, more below" : rows.length === 1 ? "row" : "rows"}
-        {isLoadingMore && " · loading"}
-      </p>
+      {(hasMore || rows.length > MANY) && (
+        <p className={classes.foot}>
+          {formatCount(rows.length)} {hasMore ? "loaded, more below" : "rows"}
+          {isLoadingMore && " · loading"}
+        </p>
+      )}
     </>
   );
 }

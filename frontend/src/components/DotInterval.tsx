@@ -6,18 +6,19 @@ import { useWidth } from "./useWidth";
 export type Estimate = { label: string; value: number; low: number; high: number; note: string; isProvisional?: boolean };
 export type Reference = { label: string; value: number };
 
-type Props = { title: string; note?: string; estimates: readonly Estimate[]; references?: readonly Reference[]; empty: string };
+type Props = { title: string; note?: string; estimates: readonly Estimate[]; references?: readonly Reference[]; pending?: readonly string[]; empty: string };
 
 const ROW_PX = 44;
 const LEFT_PX = 72;
 const RIGHT_PX = 16;
 
 /** Shares with their intervals, one row each, and lines to compare them with. */
-export function DotInterval({ title, note, estimates, references = [], empty }: Props) {
+export function DotInterval({ title, note, estimates, references = [], pending = [], empty }: Props) {
   const [host, width] = useWidth<HTMLDivElement>();
   const top = axisTop(Math.max(0.05, ...estimates.map((one) => one.high), ...references.map((one) => one.value)));
   const x = (value: number) => LEFT_PX + (value / top) * (width - LEFT_PX - RIGHT_PX);
-  const height = estimates.length * ROW_PX + 22;
+  const rows = [...estimates.map((one) => one.label), ...pending];
+  const height = rows.length * ROW_PX + 22;
 
   return (
     <ChartFrame
@@ -27,7 +28,7 @@ export function DotInterval({ title, note, estimates, references = [], empty }: 
       twin={<Twin estimates={estimates} references={references} />}
     >
       <div ref={host} className={classes.host}>
-        {estimates.length === 0 ? (
+        {rows.length === 0 ? (
           <div className={classes.nothing}>{empty}</div>
         ) : (
           <svg width={width} height={height} role="img" aria-label={`${title}: ${estimates.map((one) => `${one.label} ${formatShare(one.value)}, ${one.note}`).join("; ")}`}>
@@ -39,10 +40,23 @@ export function DotInterval({ title, note, estimates, references = [], empty }: 
                 </text>
               </g>
             ))}
+            {/* Beside each mark only, so that no line runs through words. */}
             {references.map((one) => (
-              <line key={one.label} x1={x(one.value)} x2={x(one.value)} y1={0} y2={height - 20} className={classes.reference}>
+              <path
+                key={one.label}
+                d={rows.map((_, row) => `M${x(one.value)} ${row * ROW_PX + 4}v22`).join("")}
+                className={classes.reference}
+              >
                 <title>{`${one.label} ${formatShare(one.value)}`}</title>
-              </line>
+              </path>
+            ))}
+            {pending.map((label, i) => (
+              <text key={label} x={0} y={(estimates.length + i) * ROW_PX + 19} className={classes.label}>
+                {label}
+                <tspan x={LEFT_PX} className={classes.tick}>
+                  not evaluated yet
+                </tspan>
+              </text>
             ))}
             {estimates.map((one, row) => {
               const y = row * ROW_PX + 15;

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
-import { formatNumber } from "../lib/format";
+import { formatNumber, formatTick } from "../lib/format";
 import { alignX, onto, type Point, type Prepared, prepareSeries } from "../lib/series";
 import { ChartFrame, type LegendItem } from "./ChartFrame";
 import classes from "./MetricChart.module.css";
@@ -102,6 +102,7 @@ function Canvas({ title, curves, prepared, references, range, window, height, on
       {
         width: latest.width,
         height,
+        padding: [6, 10, 0, 0],
         legend: { show: false },
         cursor: { sync: { key: SYNC }, y: false, points: { size: 6 }, drag: { x: true, y: false } },
         scales: {
@@ -110,7 +111,7 @@ function Canvas({ title, curves, prepared, references, range, window, height, on
         },
         axes: [
           { ...axis, size: 22, gap: 4, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000], grid: { show: false } },
-          { ...axis, size: 46, gap: 6, space: 28, values: (_u, ticks) => ticks.map(formatNumber) },
+          { ...axis, size: 46, gap: 6, space: 28, values: (_u, ticks) => ticks.map(formatTick) },
         ],
         series: [{}, ...latest.curves.flatMap((curve) => seriesOf(color(curve.color), color("--paper"), window))],
         hooks: {

@@ -1,4 +1,4 @@
-import { formatDuration, formatNumber } from "../lib/format";
+import { formatDuration, formatNumber, formatTick } from "../lib/format";
 import { ChartFrame } from "./ChartFrame";
 import classes from "./StackedBar.module.css";
 import { useWidth } from "./useWidth";
@@ -66,7 +66,7 @@ export function StackedBar({ title, note, parts, lane, bars, height = 168 }: Pro
               <g key={tick}>
                 <line x1={AXIS_PX} x2={width} y1={y(tick)} y2={y(tick)} className={classes.grid} />
                 <text x={AXIS_PX - 6} y={y(tick) + 4} className={classes.tick} textAnchor="end">
-                  {formatNumber(tick)}
+                  {formatTick(tick)}
                 </text>
               </g>
             ))}

@@ -20,6 +20,13 @@ export function formatNumber(value: number | null | undefined): string {
   return value.toFixed(digits).replace("-", "−");
 }
 
+/** A value on an axis: as many digits as it needs and no more. */
+export function formatTick(value: number): string {
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 0.0001 || size >= 1e6)) return value.toExponential(0).replace("-", "−");
+  return value.toLocaleString("en-GB", { maximumSignificantDigits: 4 }).replace("-", "−");
+}
+
 /** A share in percent, one decimal: 0.275 → "27.5 %". */
 export function formatShare(value: number | null | undefined): string {
   if (value == null || !Number.isFinite(value)) return ABSENT;
@@ -87,14 +94,13 @@ export function words(name: string): string {
 }
 
 /**
- * Control and bidirectional characters made visible, so that text written by a model or a sandbox cannot
+ * Control characters in caret notation (^[ is escape) and bidirectional ones by number, so that text written by a model or a sandbox cannot
  * hide or reorder what is read. New lines and tabs stay.
  */
 export function visibleText(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (char) => {
     const code = char.charCodeAt(0);
-    if (code < 0x20) return String.fromCharCode(0x2400 + code);
-    if (code === 0x7f) return "␡";
+    if (code < 0x20 || code === 0x7f) return `^${String.fromCharCode(code ^ 0x40)}`;
     return `⟨U+${code.toString(16).toUpperCase()}⟩`;
   });
 }

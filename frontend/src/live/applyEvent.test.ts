@@ -7,7 +7,7 @@ import { Invalidator, staleKeysOfTopic, withPoints } from "./applyEvent";
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
 
-const KEYS = [
+const KEYS: (string | number | object)[][] = [
   ["me"], ["runs", {}], ["run", 7, "detail"], ["run", 7, "steps"], ["run", 7, "events", {}], ["run", 7, "groups", {}],
   ["run", 8, "detail"], ["trajectories", 7, {}], ["trajectories", 8, {}], ["trajectory", 40, "detail"], ["trajectory", 41, "detail"],
   ["trajectory", 40, "turns", 1], ["sandboxes", {}], ["failures", "groups", {}], ["engines", {}], ["workers"],
@@ -16,7 +16,7 @@ const KEYS = [
 function setUp() {
   const queryClient = new QueryClient();
   for (const key of KEYS) queryClient.setQueryData(key, []);
-  const stale = () => KEYS.filter((key) => queryClient.getQueryState(key)?.isInvalidated).map((key) => key.filter((part) => typeof part !== "object").join("/"));
+  const stale = () => KEYS.filter((key) => queryClient.getQueryState(key)?.isInvalidated).map((key) => key.flatMap((part) => (typeof part === "object" ? [] : [part])).join("/"));
   return { queryClient, invalidator: new Invalidator(queryClient, 1000, () => Date.now()), stale };
 }
 

@@ -10,7 +10,9 @@ class FakeSocket implements SocketLike {
   send(text: string) {
     this.sent.push(JSON.parse(text));
   }
-  close() {}
+  close() {
+    this.drop(1000);
+  }
   open() {
     this.onopen?.call(this as unknown as WebSocket, new Event("open"));
   }

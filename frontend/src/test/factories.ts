@@ -42,9 +42,10 @@ export function makeRunDetail(fields: Partial<RunDetail> = {}): RunDetail {
 }
 
 export function makeRun(fields: Partial<Run> = {}): Run {
-  const { counts: _counts, stages, ...detail } = makeRunDetail();
+  const { counts, stages, ...detail } = makeRunDetail();
   return {
     ...detail,
+    weight_version: counts.steps_done + 1,
     stages: stages.map(({ id, index, name, kind, status, num_done, num_total }) => ({
       id, index, name, kind, status, num_done, num_total, pass_at_1: null,
     })),

@@ -1,7 +1,10 @@
-import { cleanup } from "@testing-library/react";
+import { cleanup, configure } from "@testing-library/react";
 import { afterAll, afterEach, beforeAll } from "vitest";
 
 import { server } from "./server";
+
+// Pages are loaded when they are first shown, and the machine may be busy.
+configure({ asyncUtilTimeout: 20_000, getElementError: (message) => new Error(message ?? "not found") });
 
 beforeAll(() => server.listen({ onUnhandledRequest: "error" }));
 afterEach(() => {
@@ -11,15 +14,20 @@ afterEach(() => {
 });
 afterAll(() => server.close());
 
-// What jsdom lacks and Mantine asks for.
-window.matchMedia ??= (query) => ({
-  matches: false, media: query, onchange: null,
-  addEventListener: () => undefined, removeEventListener: () => undefined,
-  addListener: () => undefined, removeListener: () => undefined, dispatchEvent: () => false,
+// What jsdom lacks and Mantine asks for; every query about the screen is answered with no.
+Object.defineProperty(window, "matchMedia", {
+  value: (media: string) => Object.assign(new EventTarget(), { media, matches: false, onchange: null }),
 });
-window.ResizeObserver ??= class {
-  observe(): void {}
-  unobserve(): void {}
-  disconnect(): void {}
-};
+Object.defineProperty(window, "ResizeObserver", {
+  value: class {
+    observe = () => undefined;
+    unobserve = () => undefined;
+    disconnect = () => undefined;
+  },
+});
+Object.defineProperty(document, "fonts", { value: new EventTarget() });
 window.scrollTo = () => undefined;
+Element.prototype.scrollIntoView = () => undefined;
+// A layout, so that virtual tables have a window to fill.
+Object.defineProperty(Element.prototype, "clientHeight", { get: () => 640 });
+Object.defineProperty(Element.prototype, "clientWidth", { get: () => 1200 });

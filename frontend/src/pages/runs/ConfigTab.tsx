@@ -14,7 +14,7 @@ export function ConfigTab() {
   return (
     <>
       <Group mb="md">
-        <Button size="xs" variant="default" renderRoot={(props) => <Link {...props} to="/runs/new" search={{ from_run: id }} />}>
+        <Button variant="default" renderRoot={(props) => <Link {...props} to="/runs/new" search={{ from_run: id }} />}>
           New run from this recipe
         </Button>
       </Group>

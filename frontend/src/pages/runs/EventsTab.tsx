@@ -23,7 +23,7 @@ export function EventsTab() {
           aria-label="Level"
           placeholder="Any level"
           clearable
-          size="xs"
+         
           data={["info", "warning", "error"]}
           value={level ?? null}
           onChange={(value) => {
@@ -39,7 +39,7 @@ export function EventsTab() {
       {events.hasNextPage && (
         <Button
           mt="md"
-          size="xs"
+         
           variant="default"
           loading={events.isFetchingNextPage}
           onClick={() => {

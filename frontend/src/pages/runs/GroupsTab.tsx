@@ -26,7 +26,7 @@ export function GroupsTab() {
           aria-label="Status"
           placeholder="Any status"
           clearable
-          size="xs"
+         
           data={Object.entries(GROUP_STATUS).map(([value, face]) => ({ value, label: face.label }))}
           value={filter.status ?? null}
           onChange={(status) => {

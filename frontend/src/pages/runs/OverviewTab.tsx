@@ -33,16 +33,16 @@ export function OverviewTab() {
   return (
     <div className={classes.page}>
       <StatRow label="Now">
-        <Stat label="Produced" value={formatCount(counts.produced_per_h)} unit="trajectories/h" note="completed, last window" />
-        <Stat label="Consumed" value={formatCount(counts.consumed_per_h)} unit="trajectories/h" note="trained, last window" />
+        <Stat label="Produced" value={formatCount(counts.produced_per_h)} unit="per h" note="completed trajectories" />
+        <Stat label="Consumed" value={formatCount(counts.consumed_per_h)} unit="per h" note="trained trajectories" />
         <Stat label="In flight" value={formatCount(counts.in_flight)} note={`of ${formatCount(counts.max_in_flight)}`} />
         <Stat label="Completed" value={formatCount(counts.completed)} note={`${formatCount(counts.cancelled)} cancelled`} />
         <Stat
           label="Invalid"
           value={formatCount(counts.failed)}
-          note={`${formatShare(ended === 0 ? null : counts.failed / ended)} of finished; no reward`}
+          note={`${formatShare(ended === 0 ? null : counts.failed / ended)} of ended, no reward`}
         />
-        <Stat label="Infra failures" value={formatCount(counts.infra_failures)} note="of attempts, retried" />
+        <Stat label="Infra failures" value={formatCount(counts.infra_failures)} note="of attempts, tried again" />
         <Stat label="Staleness" value={formatNumber(lastValue(series, "rollout/staleness_mean"))} unit="versions" note="mean of the last step" />
         <Stat label="Steps" value={formatCount(counts.steps_done)} note={`${formatCount(counts.queued)} attempts queued`} />
       </StatRow>
@@ -68,11 +68,10 @@ export function OverviewTab() {
             isGhost: step.status === "superseded",
             values: { wait: step.wait_s, logprob: step.logprob_s, update: step.update_s, publish: step.publish_s },
           }))}
-          height={200}
         />
         <MetricChart
           title="Trajectories per hour"
-          note="completed; trained over the seconds of its step"
+          note="completed; trained in its step"
           curves={[
             curve("rollout/trajectories_per_h", "produced", "--role-rollout"),
             { label: "consumed", color: "--role-trainer", points: consumption(steps ?? []) },
@@ -110,7 +109,7 @@ export function OverviewTab() {
           curves={[curve("train/zero_gradient", "zero gradient", "--tone-unsolved")]}
           range={{ min: 0, max: 1 }}
         />
-        <EventFeed run={id} limit={8} />
+        <EventFeed run={id} limit={5} />
       </div>
     </div>
   );

@@ -49,7 +49,7 @@ export function RunActions({ run, role }: { run: RunDetail; role: Role }) {
       {ACTIONS.filter((action) => action.from.includes(run.status)).map((action) => (
         <Tooltip key={action.command} label={refused} disabled={refused === null}>
           <Button
-            size="xs"
+           
             variant="default"
             data-disabled={refused !== null || undefined}
             aria-disabled={refused !== null}
@@ -73,10 +73,10 @@ export function RunActions({ run, role }: { run: RunDetail; role: Role }) {
           data-autofocus
         />
         <Group justify="flex-end" mt="lg">
-          <Button size="xs" variant="default" onClick={() => setAsked(null)}>
+          <Button variant="default" onClick={() => setAsked(null)}>
             Cancel
           </Button>
-          <Button size="xs" color={asked?.isFinal ? "red" : undefined} loading={command.isPending} disabled={reason.trim() === ""} onClick={send}>
+          <Button color={asked?.isFinal ? "red" : undefined} loading={command.isPending} disabled={reason.trim() === ""} onClick={send}>
             {asked?.label}
           </Button>
         </Group>

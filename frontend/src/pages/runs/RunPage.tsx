@@ -5,6 +5,7 @@ import { useProject } from "../../api/me";
 import { runQuery } from "../../api/runs";
 import { Page } from "../../components/Page";
 import { StatusBadge } from "../../components/StatusBadge";
+import { TabBar } from "../../components/TabBar";
 import { Elapsed } from "../../components/Time";
 import { RUN_STATUS } from "../../lib/status";
 import { topics } from "../../live/events";
@@ -54,13 +55,13 @@ export function RunPage() {
       }
       actions={<RunActions run={run} role={project.role} />}
     >
-      <nav className={classes.tabs} aria-label="Run">
+      <TabBar label="Run">
         {TABS.map(({ to, label }) => (
-          <Link key={label} to={to} params={{ run: id }} className={classes.tab} activeProps={{ "data-active": true }}>
+          <Link key={label} to={to} params={{ run: id }} activeProps={{ "data-active": true }}>
             {label}
           </Link>
         ))}
-      </nav>
+      </TabBar>
       <Outlet />
     </Page>
   );

@@ -11,7 +11,7 @@ import { Filters } from "../../components/Filters";
 import { Page } from "../../components/Page";
 import { StatusBadge } from "../../components/StatusBadge";
 import { Elapsed, Time } from "../../components/Time";
-import { ABSENT, formatCount, formatShare } from "../../lib/format";
+import { ABSENT, formatShare } from "../../lib/format";
 import { RUN_STATUS } from "../../lib/status";
 import { topics } from "../../live/events";
 import { useLive } from "../../live/LiveProvider";
@@ -31,7 +31,7 @@ export function RunsPage() {
     <Page
       title="Runs"
       actions={
-        <Button size="xs" renderRoot={(props) => <Link {...props} to="/runs/new" />}>
+        <Button renderRoot={(props) => <Link {...props} to="/runs/new" />}>
           New run
         </Button>
       }
@@ -41,7 +41,7 @@ export function RunsPage() {
           aria-label="Status"
           placeholder="Any status"
           clearable
-          size="xs"
+         
           data={Object.entries(RUN_STATUS).map(([value, face]) => ({ value, label: face.label }))}
           value={filter.status ?? null}
           onChange={(status) => {
@@ -80,7 +80,7 @@ export function RunsPage() {
 
 const COLUMNS: Column<Run>[] = [
   {
-    id: "name", header: "Run", width: 220,
+    id: "name", header: "Run", width: 180,
     cell: (run) => (
       <Link to="/runs/$run/overview" params={{ run: run.id }}>
         {run.name}
@@ -88,25 +88,25 @@ const COLUMNS: Column<Run>[] = [
     ),
   },
   { id: "status", header: "State", width: 120, cell: (run) => <StatusBadge face={RUN_STATUS[run.status]} /> },
-  { id: "waits", header: "Waits for", width: 280, cell: (run) => <span title={run.wait_sentence}>{run.wait_sentence || run.stop_reason || ABSENT}</span> },
+  { id: "waits", header: "Waits for", width: 250, cell: (run) => <span title={run.wait_sentence}>{run.wait_sentence || run.stop_reason || ABSENT}</span> },
   {
-    id: "stage", header: "Stage", width: 160,
+    id: "stage", header: "Stage", width: 140,
     cell: (run) => {
       const stage = currentStage(run.stages);
       return stage === undefined ? "" : `${stage.name} ${stageProgress(stage)}`;
     },
   },
   {
-    id: "solve_rate", header: "Solve rate", unit: "last evaluation", width: 180, align: "right",
+    id: "solve_rate", header: "Solve rate", unit: "newest", width: 130, align: "right",
     cell: (run) => {
       const stage = latestResult(run.stages);
       return stage === undefined ? ABSENT : `${stage.name} ${formatShare(stage.pass_at_1)}`;
     },
   },
-  { id: "version", header: "Weights", unit: "version", width: 120, align: "right", cell: (run) => formatCount(run.weight_version) },
-  { id: "recipe", header: "Recipe", width: 120, cell: (run) => run.recipe },
-  { id: "seed", header: "Seed", width: 64, align: "right", cell: (run) => run.seed },
-  { id: "by", header: "By", width: 90, cell: (run) => run.created_by ?? ABSENT },
-  { id: "started", header: "Started", width: 130, align: "right", cell: (run) => <Time at={run.started_at} /> },
-  { id: "elapsed", header: "Took", width: 100, align: "right", cell: (run) => <Elapsed from={run.started_at} to={run.finished_at} /> },
+  { id: "version", header: "Weights", width: 76, align: "right", cell: (run) => `v${run.weight_version}` },
+  { id: "recipe", header: "Recipe", width: 100, cell: (run) => run.recipe },
+  { id: "seed", header: "Seed", width: 56, align: "right", cell: (run) => run.seed },
+  { id: "by", header: "By", width: 64, cell: (run) => run.created_by ?? ABSENT },
+  { id: "started", header: "Started", width: 104, align: "right", cell: (run) => <Time at={run.started_at} /> },
+  { id: "elapsed", header: "Took", width: 88, align: "right", cell: (run) => <Elapsed from={run.started_at} to={run.finished_at} /> },
 ];

@@ -9,7 +9,8 @@ export function SolveRates({ stages }: { stages: Stage[] }) {
       note="pass@1 on held-out tasks, 95 % clustered by task"
       estimates={estimatesOf(stages)}
       references={baselinesOf(stages)}
-      empty="No evaluation has finished"
+      pending={stages.filter((stage) => stage.kind === "eval" && stage.result === null).map((stage) => stage.name)}
+      empty="This recipe has no eval stage"
     />
   );
 }

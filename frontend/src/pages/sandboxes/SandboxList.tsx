@@ -24,7 +24,7 @@ export function SandboxList({ filter, onFilter }: { filter: SandboxFilter; onFil
           aria-label="State"
           placeholder="Any state"
           clearable
-          size="xs"
+         
           data={Object.entries(SANDBOX_STATUS).map(([value, face]) => ({ value, label: face.label }))}
           value={filter.status ?? null}
           onChange={(status) => onFilter(status ?? undefined)}

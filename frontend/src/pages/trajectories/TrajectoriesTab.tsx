@@ -34,25 +34,25 @@ export function TrajectoriesTab() {
     <>
       <Filters>
         <Select
-          aria-label="Stage" placeholder="Any stage" clearable size="xs"
+          aria-label="Stage" placeholder="Any stage" clearable
           data={run.stages.filter((stage) => stage.kind !== "sft").map((stage) => stage.name)}
           value={search.stage ?? null}
           onChange={(stage) => set({ stage: stage ?? undefined })}
         />
         <Select
-          aria-label="Outcome" placeholder="Any outcome" clearable size="xs"
+          aria-label="Outcome" placeholder="Any outcome" clearable
           data={OUTCOME_FILTERS.map(({ value, label }) => ({ value, label }))}
           value={outcomeFilterOf(search)}
           onChange={(value) => set(OUTCOME_FILTERS.find((one) => one.value === value)?.search ?? { status: undefined, reward: undefined })}
         />
         <Select
-          aria-label="Stop reason" placeholder="Any stop reason" clearable size="xs"
+          aria-label="Stop reason" placeholder="Any stop reason" clearable
           data={STOP_REASONS.map((value) => ({ value, label: words(value) }))}
           value={search.stop_reason ?? null}
           onChange={(reason) => set({ stop_reason: reason ?? undefined })}
         />
         {search.group !== undefined && (
-          <Button size="xs" variant="default" onClick={() => set({ group: undefined })} aria-label={`Group ${search.group}: show all groups`}>
+          <Button variant="default" onClick={() => set({ group: undefined })} aria-label={`Group ${search.group}: show all groups`}>
             Group {search.group} ×
           </Button>
         )}
@@ -104,31 +104,30 @@ function outcomeFilterOf({ status, reward }: { status?: string | undefined; rewa
 function columnsOf(search: Record<string, unknown>): Column<Trajectory>[] {
   return [
     {
-      id: "id", header: "Trajectory", width: 96,
+      id: "id", header: "Trajectory", width: 92,
       cell: ({ id }) => (
         <Link to="/trajectories/$trajectory" params={{ trajectory: id }} search={search}>
           {id}
         </Link>
       ),
     },
-    { id: "outcome", header: "Outcome", width: 116, cell: (row) => <StatusBadge face={OUTCOME[outcomeOf(row)]} /> },
-    { id: "reward", header: "Reward", width: 84, align: "right", cell: (row) => <Reward trajectory={row} /> },
-    { id: "task", header: "Task", width: 190, cell: (row) => <span title={row.task.key}>{row.task.key}</span> },
-    { id: "repository", header: "Repository", width: 140, cell: (row) => row.task.repository },
+    { id: "outcome", header: "Outcome", width: 110, cell: (row) => <StatusBadge face={OUTCOME[outcomeOf(row)]} /> },
+    { id: "reward", header: "Reward", width: 80, align: "right", cell: (row) => <Reward trajectory={row} /> },
+    { id: "task", header: "Task", width: 130, cell: (row) => <span title={row.task.key}>{row.task.key}</span> },
+    { id: "repository", header: "Repository", width: 104, cell: (row) => row.task.repository },
     { id: "stage", header: "Stage", width: 100, cell: (row) => row.stage },
-    { id: "index", header: "Member", width: 84, align: "right", cell: (row) => row.index },
-    { id: "turns", header: "Turns", width: 72, align: "right", cell: (row) => formatCount(row.num_turns) },
-    { id: "tokens", header: "Tokens", unit: "out", width: 96, align: "right", cell: (row) => formatCount(row.output_tokens) },
+    { id: "turns", header: "Turns", width: 64, align: "right", cell: (row) => formatCount(row.num_turns) },
+    { id: "tokens", header: "Tokens", unit: "out", width: 92, align: "right", cell: (row) => formatCount(row.output_tokens) },
     {
-      id: "stop", header: "Stopped by", width: 180,
+      id: "stop", header: "Stopped by", width: 124,
       cell: (row) => (row.failure === null ? words(row.stop_reason) : `${row.failure.stage}: ${words(row.failure.kind)}`),
     },
     {
-      id: "duration", header: "Took", width: 90, align: "right",
+      id: "duration", header: "Took", width: 76, align: "right",
       cell: (row) => (row.duration_s === null ? <Elapsed from={row.created_at} to={row.finished_at} /> : formatDuration(row.duration_s)),
     },
-    { id: "versions", header: "Weights", unit: "version", width: 130, align: "right", cell: (row) => versions(row) },
-    { id: "attempts", header: "Attempts", width: 88, align: "right", cell: (row) => row.num_attempts },
-    { id: "finished", header: "Finished", width: 110, align: "right", cell: (row) => <Time at={row.finished_at} /> },
+    { id: "versions", header: "Weights", width: 96, align: "right", cell: (row) => versions(row) },
+    { id: "attempts", header: "Attempts", width: 84, align: "right", cell: (row) => row.num_attempts },
+    { id: "finished", header: "Finished", width: 92, align: "right", cell: (row) => <Time at={row.finished_at} /> },
   ];
 }

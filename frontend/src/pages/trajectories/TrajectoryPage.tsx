@@ -1,4 +1,4 @@
-import { Button, SegmentedControl } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useInfiniteQuery, useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 
@@ -12,6 +12,7 @@ import { Loading } from "../../components/Loading";
 import { Page } from "../../components/Page";
 import { Stat, StatRow } from "../../components/Stat";
 import { StatusBadge } from "../../components/StatusBadge";
+import { TabBar } from "../../components/TabBar";
 import { Elapsed } from "../../components/Time";
 import { ABSENT, formatCount, formatDuration, words } from "../../lib/format";
 import { ATTEMPT_STATUS, OUTCOME, outcomeOf } from "../../lib/status";
@@ -19,7 +20,7 @@ import { useKeys } from "../../lib/useKeys";
 import { topics } from "../../live/events";
 import { useLive } from "../../live/LiveProvider";
 import { INSPECTOR_TABS } from "../../router";
-import { Reward } from "./Reward";
+import { AttemptReward } from "./Reward";
 import { TestsTab } from "./TestsTab";
 import { TimelineTab } from "./TimelineTab";
 import classes from "./TrajectoryPage.module.css";
@@ -80,18 +81,22 @@ export function TrajectoryPage() {
       }
       actions={
         <>
-          <Button size="xs" variant="default" disabled={neighbours.previous === undefined} onClick={() => open(neighbours.previous)} title="Previous in the list (K)">
+          <Button variant="default" disabled={neighbours.previous === undefined} onClick={() => open(neighbours.previous)} title="Previous in the list (K)">
             ↑ Previous
           </Button>
-          <Button size="xs" variant="default" disabled={neighbours.next === undefined} onClick={() => open(neighbours.next)} title="Next in the list (J)">
+          <Button variant="default" disabled={neighbours.next === undefined} onClick={() => open(neighbours.next)} title="Next in the list (J)">
             ↓ Next
           </Button>
         </>
       }
     >
       <StatRow label="Facts">
-        <Stat label="Reward" value={<Reward trajectory={trajectory} />} {...(attempt?.is_attributed_to_policy ? { note: "attributed: policy" } : {})} />
-        <Stat label="Stopped by" value={<span className={classes.words}>{words(trajectory.stop_reason) || words(attempt?.cancel_reason ?? "") || ABSENT}</span>} />
+        <Stat
+          label="Reward"
+          value={attempt === undefined ? ABSENT : <AttemptReward attempt={attempt} />}
+          {...(attempt?.is_attributed_to_policy ? { note: "attributed: policy" } : {})}
+        />
+        <Stat label="Stopped by" value={<span className={classes.words}>{attempt === undefined ? ABSENT : endOf(attempt)}</span>} />
         <Stat label="Turns" value={formatCount(attempt?.num_turns ?? trajectory.num_turns)} />
         <Stat label="Generated" value={formatCount(attempt?.output_tokens)} unit="tokens" />
         <Stat label="Weights" value={versions(attempt ?? trajectory)} note="oldest – newest of a token" />
@@ -114,17 +119,13 @@ export function TrajectoryPage() {
         </nav>
       )}
       {attempt?.failure != null && <FailurePanel failure={attempt.failure} />}
-      <SegmentedControl
-        className={classes.tabs}
-        size="xs"
-        aria-label="View"
-        data={INSPECTOR_TABS.map((value) => ({ value, label: value.charAt(0).toUpperCase() + value.slice(1) }))}
-        value={tab}
-        onChange={(value) => {
-          const next = INSPECTOR_TABS.find((one) => one === value);
-          navigate({ search: (old) => ({ ...old, tab: next }), resetScroll: false }).catch(() => undefined);
-        }}
-      />
+      <TabBar label="View">
+        {INSPECTOR_TABS.map((one) => (
+          <Link key={one} from="/trajectories/$trajectory" search={(old) => ({ ...old, tab: one })} resetScroll={false} data-active={one === tab}>
+            {one.charAt(0).toUpperCase() + one.slice(1)}
+          </Link>
+        ))}
+      </TabBar>
       {turns.isError ? (
         <ErrorState
           error={turns.error}
@@ -147,6 +148,12 @@ export function TrajectoryPage() {
       </p>
     </Page>
   );
+}
+
+/** Why it ended, where the policy or the control plane ended it. */
+function endOf({ stop_reason, cancel_reason }: Attempt): string {
+  if (stop_reason !== "") return words(stop_reason);
+  return cancel_reason === "" ? ABSENT : words(cancel_reason);
 }
 
 function FailurePanel({ failure }: { failure: NonNullable<Attempt["failure"]> }) {
