@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import redis
-import uvicorn
 from django.conf import settings
 from django.test import Client
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -27,6 +24,7 @@ from runs.models import Event, Run
 from tests import factories
 from tests.factories import NOW
 from tests.scenario import member
+from tests.serving import serve
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("services")]
 
@@ -40,20 +38,8 @@ def _fast_beacons(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """host:port of the whole application."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        "controlplane.asgi:application", log_level="warning", ws="websockets-sansio", lifespan="off"
-    )
-    running = uvicorn.Server(config)
-    thread = threading.Thread(target=running.run, args=([listener],), daemon=True)
-    thread.start()
-    while not running.started:
-        time.sleep(0.01)
-    yield f"127.0.0.1:{listener.getsockname()[1]}"
-    running.should_exit = True
-    thread.join(timeout=PATIENCE_S)
-    assert not thread.is_alive()
+    with serve() as address:
+        yield address
 
 
 class Browser:
