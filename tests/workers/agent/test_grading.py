@@ -145,6 +145,13 @@ def test_a_process_the_agent_left_cannot_write_the_reward(sandbox: Sandbox) -> N
     assert grade(sandbox, tests, TIMEOUT_S).reward == 0.0
 
 
+def test_no_process_of_the_agents_code_is_left_when_the_reward_is_read(sandbox: Sandbox) -> None:
+    agent_writes(sandbox, "echo '(setsid sleep 1000 > /dev/null 2>&1 &)' > patch.sh")
+    assert grade(sandbox, RUNS_AGENT_CODE, TIMEOUT_S).reward == 0.0
+    left = sandbox.exec("grep -l sleep /proc/[0-9]*/comm", timeout_s=TIMEOUT_S)
+    assert left.output == ""
+
+
 def test_what_the_agent_did_to_its_shell_does_not_reach_the_verifier(sandbox: Sandbox) -> None:
     agent_writes(
         sandbox,

@@ -391,6 +391,14 @@ def test_cancelling_a_call_that_hangs_ends_with_the_calls_own_timeout(trial: Sta
     canceller.join()
 
 
+@pytest.mark.timeout(20)
+def test_a_sleeping_trajectory_wakes_up_when_it_is_cancelled() -> None:
+    flag = CancelFlag()
+    threading.Timer(0.1, flag.cancel, ["stale"]).start()
+    with pytest.raises(Cancelled):
+        flag.sleep(1_000)
+
+
 def test_a_dead_engine_cannot_stop_a_cancellation() -> None:
     def abort() -> None:
         raise Failure(FailureStage.INFER, FailureClass.INFER_INFRA, "connection refused")
