@@ -107,10 +107,9 @@ class Stack:
         pytest.fail(f"waited {seconds:.0f} s for {what}\n{self.tail()}")
 
     def tail(self) -> str:
-        parts = [self.log.read_text()[-3000:]]
-        for path in sorted((self.var / "logs").glob("*.log")):
-            parts.append(f"--- {path.name}\n{path.read_text(errors='replace')[-1500:]}")
-        return "\n".join(parts)
+        logs = sorted((self.var / "logs").glob("*.log"))
+        parts = [f"--- {p.name}\n{p.read_text(errors='replace')[-1500:]}" for p in logs]
+        return "\n".join([self.log.read_text()[-3000:], *parts])
 
     def pids(self, *words: str) -> list[int]:
         """Processes of this stack whose command line holds all words."""

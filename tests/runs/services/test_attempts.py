@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -77,22 +78,25 @@ def test_the_database_refuses_a_reward_of_an_attempt_that_did_not_complete(
         )
 
 
-@pytest.mark.parametrize("report", ["complete", "fail", "cancel", "advance"])
-def test_a_report_under_another_lease_changes_nothing(lab: Lab, report: str) -> None:
+REPORTS = {
+    "complete": lambda pk, token: complete_attempt(pk, token, result(), reward=1.0, now=NOW),
+    "fail": lambda pk, token: fail_attempt(
+        pk, token, failure(FailureClass.LOST), result(), now=NOW
+    ),
+    "cancel": lambda pk, token: attempts.cancel_attempt(pk, token, result(), now=NOW),
+    "advance": lambda pk, token: attempts.advance_attempt(pk, token, "running"),
+}
+
+
+@pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+def test_a_report_under_another_lease_changes_nothing(
+    lab: Lab, report: Callable[[int, uuid.UUID], None]
+) -> None:
     attempt = first_attempt(lab.open_rl_groups(1)[0])
     lab.claim_to_grading(attempt)
-    stranger = uuid.uuid4()
 
     with pytest.raises(LeaseLost):
-        match report:
-            case "complete":
-                complete_attempt(attempt.pk, stranger, result(), reward=1.0, now=NOW)
-            case "fail":
-                fail_attempt(attempt.pk, stranger, failure(FailureClass.LOST), result(), now=NOW)
-            case "cancel":
-                attempts.cancel_attempt(attempt.pk, stranger, result(), now=NOW)
-            case _:
-                attempts.advance_attempt(attempt.pk, stranger, "running")
+        report(attempt.pk, uuid.uuid4())
     attempt.refresh_from_db()
     assert (attempt.status, attempt.reward) == ("grading", None)
 

@@ -172,7 +172,7 @@ def test_distance_is_counted_along_the_lineage() -> None:
 
 
 def test_groups_past_the_hard_bound_are_dropped_when_a_step_claims(lab: Lab) -> None:
-    old, other = ready_groups(lab, 2)
+    old, _ = ready_groups(lab, 2)
     plan = lab.claim_training()
     for _ in range(lab.rl_plan.hard_staleness + 1):
         steps.publish_weights(lab.run, blob="w", step=1, now=NOW)
