@@ -32,6 +32,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
+import psycopg
 import yaml
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
@@ -72,6 +74,7 @@ class Load:
 def write_model(folder: Path) -> Chat:
     """A byte-level tokenizer and a chat format: all that a scripted engine's model has."""
     folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 16_384}))
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -176,11 +179,53 @@ def _when_ready(var: Path, process: subprocess.Popen[Any]) -> str:
     raise SystemExit("the stack was not ready after 120 s")
 
 
-def run_on_the_stack(url: str, recipe_text: str, tasks: Path, load: Load) -> float:
+def run_on_the_stack(url: str, recipe_text: str, tasks: Path, load: Load, var: Path) -> float:
     """Import the tasks, launch the recipe, wait for the run's end; wall seconds from the first
     claimed to the last completed attempt. Fails where an attempt failed or a turn is missing.
     """
-    raise NotImplementedError("needs the REST API: import tasks, launch, wait, count the turns")
+
+    def manage(*arguments: str) -> str:
+        environment = {**os.environ, "LONGTAIL_VAR": str(var)}
+        command = [sys.executable, "manage.py", *arguments]
+        return subprocess.check_output(command, cwd=ROOT, env=environment, text=True).strip()
+
+    manage("import_tasks", str(tasks), "--name", "overhead", "--split", "held_out")
+    api = httpx.Client(
+        base_url=f"{url}/api/v1",
+        headers={"Authorization": f"Bearer {manage('create_token', 'benchmark')}"},
+        timeout=30,
+    )
+    answer = api.post("/runs", json={"source": recipe_text})
+    if answer.status_code >= 300:
+        raise SystemExit(f"the launch was refused: {answer.text}")
+    run_id = answer.json()["id"]
+    dsn = f"host={(var / 'services' / 'run').resolve()} user=postgres dbname=longtail"
+    while (status := _value(dsn, "SELECT status FROM runs_run WHERE id = %s", run_id)) not in (
+        "succeeded",
+        "failed",
+        "cancelled",
+    ):
+        time.sleep(0.5)
+    num_failed = _value(
+        dsn, "SELECT count(*) FROM runs_attempt WHERE run_id = %s AND status <> 'completed'", run_id
+    )
+    num_turns = _value(
+        dsn,
+        "SELECT count(*) FROM runs_turn t JOIN runs_attempt a ON a.id = t.attempt_id"
+        " WHERE a.run_id = %s",
+        run_id,
+    )
+    if status != "succeeded" or num_failed or num_turns != load.num_trajectories * load.num_turns:
+        raise SystemExit(f"run {status}, {num_failed} attempts not completed, {num_turns} turns")
+    span = "SELECT extract(epoch FROM max(finished_at) - min(started_at)) FROM runs_attempt"
+    return float(_value(dsn, f"{span} WHERE run_id = %s", run_id))
+
+
+def _value(dsn: str, query: str, run_id: int) -> Any:
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(query, [run_id]).fetchone()  # type: ignore[arg-type]
+    assert row is not None
+    return row[0]
 
 
 def measure_cpu(load: Load, folder: Path) -> dict[str, float]:
@@ -197,7 +242,7 @@ def measure_cpu(load: Load, folder: Path) -> dict[str, float]:
         before = processes.sample()
         text = recipe(load, folder / "model", engine_url)
         with processes.PeakMemory() as memory:
-            wall_s = run_on_the_stack(url, text, folder / "tasks", load)
+            wall_s = run_on_the_stack(url, text, folder / "tasks", load, var)
         processes.reap_orphans([engine_pid, up_pid])
         after = processes.sample()
     cpu_s = {
@@ -228,7 +273,7 @@ def measure_slowdown(load: Load, folder: Path) -> float:
         stack(var, num_rollout_workers=IN_FLIGHT // 64) as (url, _),
     ):
         text = recipe(load, folder / "model", engine_url)
-        return run_on_the_stack(url, text, folder / "tasks", load) / load.ideal_s
+        return run_on_the_stack(url, text, folder / "tasks", load, var) / load.ideal_s
 
 
 def main() -> None:
