@@ -1,5 +1,5 @@
 import react from "@vitejs/plugin-react";
-import { defineConfig } from "vitest/config";
+import { defineConfig } from "vite";
 
 // The Django process that `npm run dev` talks to.
 const backend = process.env.LONGTAIL_URL ?? "http://127.0.0.1:8000";
@@ -20,14 +20,5 @@ export default defineConfig({
       "/api": backend,
       "/ws": { target: backend, ws: true },
     },
-  },
-  test: {
-    environment: "jsdom",
-    environmentOptions: { jsdom: { url: "http://longtail.test/" } },
-    include: ["src/**/*.test.{ts,tsx}"],
-    setupFiles: ["src/test/setup.ts"],
-    reporters: ["default", "./scripts/summary-reporter.mjs"],
-    restoreMocks: true,
-    testTimeout: 60_000,
   },
 });

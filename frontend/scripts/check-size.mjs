@@ -30,10 +30,10 @@ for (const [key, chunk] of Object.entries(manifest)) {
   rows.push([chunk.name ?? key, sum(own), BUDGET.chunk]);
 }
 
-let over = 0;
-for (const [name, size, budget] of rows) {
-  const mark = size > budget ? "  OVER" : "";
-  if (mark) over += 1;
-  console.log(`${name.padEnd(24)} ${size.toFixed(1).padStart(7)} / ${budget} KiB gz${mark}`);
-}
-process.exit(over ? 1 : 0);
+const over = rows.filter(([, size, budget]) => size > budget);
+const shown = process.argv.includes("--all") ? rows : over;
+for (const [name, size, budget] of shown) console.log(`${name.padEnd(24)} ${size.toFixed(1).padStart(7)} / ${budget} KiB gz`);
+const [entry, , ...routes] = rows;
+const largest = routes.reduce((a, b) => (b[1] > a[1] ? b : a));
+console.log(`front end: entry ${entry[1].toFixed(0)} KiB gz, largest page ${largest[0]} ${largest[1].toFixed(0)}${over.length ? ": OVER BUDGET" : ""}`);
+process.exit(over.length ? 1 : 0);
