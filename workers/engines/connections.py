@@ -29,7 +29,8 @@ class Connection:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._body: list[bytes] = []
-        self._is_complete = False
+        self._parser = httptools.HttpResponseParser(self)
+        self._is_complete = self._is_reusable = False
         self.has_answered = False
         """Something of the present answer has arrived."""
 
@@ -46,8 +47,9 @@ class Connection:
     def exchange(self, request: bytes, deadline: float) -> tuple[int, bytes, bool]:
         """Status, body and whether the connection may be used again. Raises OSError (TimeoutError
         among them) and httptools.HttpParserError."""
-        self._body, self._is_complete, self.has_answered = [], False, False
-        parser = httptools.HttpResponseParser(self)
+        self._body.clear()
+        self._is_complete = self.has_answered = False
+        self._parser = httptools.HttpResponseParser(self)
         self._sock.settimeout(remaining_s(deadline))
         self._sock.sendall(request)
         while not self._is_complete:
@@ -56,8 +58,8 @@ class Connection:
             if not data:
                 raise ConnectionError("the server closed the connection before its answer ended")
             self.has_answered = True
-            parser.feed_data(data)
-        return parser.get_status_code(), b"".join(self._body), parser.should_keep_alive()
+            self._parser.feed_data(data)
+        return self._parser.get_status_code(), b"".join(self._body), self._is_reusable
 
     def close(self) -> None:
         self._sock.close()
@@ -67,6 +69,7 @@ class Connection:
 
     def on_message_complete(self) -> None:
         self._is_complete = True
+        self._is_reusable = self._parser.should_keep_alive()  # known only here
 
 
 class ConnectionPool:

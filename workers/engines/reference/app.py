@@ -180,9 +180,12 @@ class App:
         """Raises Refused with what is wrong with a /generate body."""
         if wrong := [key for key in UNSUPPORTED if body.get(key)]:
             raise Refused(f"{wrong[0]} is not supported by the reference engine")
+        params = body.get("sampling_params") or {}
+        if not isinstance(params, dict):
+            raise Refused("sampling_params must be one object: batches are not supported")
         try:
-            sampling = Sampling.parse(body.get("sampling_params") or {})
-        except (ValueError, AttributeError) as error:
+            sampling = Sampling.parse(params)
+        except ValueError as error:
             raise Refused(str(error)) from error
         ids = self._read_ids(body)
         context, wanted = self._identity.context_length, sampling.max_new_tokens
