@@ -146,7 +146,8 @@ def test_a_process_the_agent_left_cannot_write_the_reward(sandbox: Sandbox) -> N
 
 
 def test_no_process_of_the_agents_code_is_left_when_the_reward_is_read(sandbox: Sandbox) -> None:
-    agent_writes(sandbox, "echo '(setsid sleep 1000 > /dev/null 2>&1 &)' > patch.sh")
+    leaves = "setsid sleep 1000 > /dev/null 2>&1 & until grep -q sleep /proc/$!/comm; do :; done"
+    agent_writes(sandbox, f"echo '{leaves}' > patch.sh")
     assert grade(sandbox, RUNS_AGENT_CODE, TIMEOUT_S).reward == 0.0
     left = sandbox.exec("grep -l sleep /proc/[0-9]*/comm", timeout_s=TIMEOUT_S)
     assert left.output == ""
