@@ -174,9 +174,15 @@ class LocalSandbox:
         if run.end is not End.DONE or run.exit_code != 0:
             # once more, in a shell that owes nothing to the agent, with rights that it may have taken away
             self._end_box()
-            workdir, parents = self.spec.workdir, map(str, reversed(PurePosixPath(root).parents))
-            denied = " ".join(shlex.quote(path) for path in parents if _is_below(path, workdir))
-            script = f"{{ [ -L {quoted} ] || command chmod -R u+rwX -- {denied} {quoted}; }} 2>/dev/null; {script}"
+            above = [
+                shlex.quote(str(path))
+                for path in reversed(PurePosixPath(root).parents)
+                if _is_below(str(path), self.spec.workdir)
+            ]
+            allow = f"[ -L {quoted} ] || command chmod -R u+rwX -- {quoted} 2>/dev/null"
+            if above:
+                allow = f"command chmod u+rwx -- {' '.join(above)} 2>/dev/null; {allow}"
+            script = f"{allow}; {script}"
             run = self._run(script.encode(), WRITE_TIMEOUT_S, 4096)
         if run.end is not End.DONE:
             self._end_box()
@@ -413,12 +419,12 @@ def _is_below(path: str, root: str) -> bool:
 
 
 def _pack(files: Mapping[str, bytes], mode: int) -> bytes:
-    buffer = io.BytesIO()
+    buffer, now = io.BytesIO(), int(time.time())
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name, content in files.items():
             if not name or name.startswith("/") or ".." in name.split("/") or "\0" in name:
                 raise ValueError(f"not a relative path without dots: {name!r}")
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), mode
+            entry.size, entry.mode, entry.mtime = len(content), mode, now
             tar.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()

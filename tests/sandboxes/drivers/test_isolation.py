@@ -20,7 +20,7 @@ needs_python = pytest.mark.skipif(
 )
 
 
-def run(sandbox: LocalSandbox, command: str, timeout_s: float = 20.0) -> str:
+def run(sandbox: LocalSandbox, command: str, timeout_s: float = 60.0) -> str:
     return sandbox.exec(command, timeout_s=timeout_s).output
 
 
@@ -141,11 +141,15 @@ def test_a_box_has_no_network(sandbox: LocalSandbox) -> None:
 
 @needs_python
 def test_a_box_has_a_loopback_of_its_own(sandbox: LocalSandbox) -> None:
-    run(sandbox, f"{PYTHON} -m http.server 8000 >/dev/null 2>&1 &")
-    fetch = "for i in $(seq 50); do exec 3<>/dev/tcp/127.0.0.1/8000 && break; sleep 0.1; done 2>/dev/null; echo $?"
-    assert run(sandbox, fetch) == "0\n"
+    listen = (
+        "import socket, time; s = socket.create_server(('127.0.0.1', 18734)); "
+        "print('up', flush=True); time.sleep(999)"
+    )
+    wait = "while [ ! -s /tmp/out ]; do sleep 0.02; done"
+    run(sandbox, f'{PYTHON} -c "{listen}" >/tmp/out 2>&1 & {wait}; cat /tmp/out')
+    assert run(sandbox, "cat /tmp/out; exec 3<>/dev/tcp/127.0.0.1/18734; echo $?") == "up\n0\n"
     with pytest.raises(OSError, match="refused"):
-        socket.create_connection(("127.0.0.1", 8000), timeout=1).close()
+        socket.create_connection(("127.0.0.1", 18734), timeout=1).close()
 
 
 @needs_python
