@@ -78,7 +78,7 @@ def _reap_training(now: datetime) -> int:
     for found in list(silent):
         with transaction.atomic():
             stage = (
-                Stage.objects.select_for_update(skip_locked=True, of=("self",))
+                Stage.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
                 .select_related("run")
                 .filter(
                     pk=found.pk,

@@ -205,7 +205,7 @@ def expire_attempts(attempts: Iterable[Attempt], *, now: datetime, sentence: str
     """The reaper's verdict on attempts whose worker is gone: lost, and tried again."""
     num = 0
     for attempt in (
-        Attempt.objects.select_for_update(skip_locked=True, of=("self",))
+        Attempt.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
         .select_related("run", "trajectory__group", "trajectory__task", "stage", "worker__node")
         .filter(pk__in=[a.pk for a in attempts], status__in=Attempt.IN_FLIGHT)
     ):
@@ -225,7 +225,7 @@ def cancel_all(where: Q, reason: str, *, now: datetime) -> int:
     """End queued attempts at once and ask those in flight to end; returns how many."""
     ended = 0
     waiting = (
-        Attempt.objects.select_for_update(of=("self",))
+        Attempt.objects.select_for_update(of=("self",), no_key=True)
         .select_related("run", "trajectory__group", "trajectory__task", "stage")
         .filter(where, status=Attempt.Status.QUEUED)
     )
@@ -260,7 +260,7 @@ def renew_attempts(worker: Worker) -> dict[int, LeaseState]:
 
 def _owned(attempt_id: int, token: uuid.UUID) -> Attempt:
     attempt = (
-        Attempt.objects.select_for_update(of=("self",))
+        Attempt.objects.select_for_update(of=("self",), no_key=True)
         .select_related("run", "trajectory__group", "trajectory__task", "stage")
         .filter(pk=attempt_id, lease_token=token, status__in=Attempt.IN_FLIGHT)
         .first()

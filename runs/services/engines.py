@@ -175,7 +175,7 @@ def _end(engine: Engine, status: str, *, now: datetime, sentence: str) -> None:
 def expire_engine(engine: Engine, *, now: datetime) -> None:
     """The reaper's verdict: its job has been silent for a lease."""
     locked = (
-        Engine.objects.select_for_update(skip_locked=True, of=("self",))
+        Engine.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
         .select_related("run")
         .filter(pk=engine.pk, status__in=Engine.LIVE, lease_token=engine.lease_token)
         .first()

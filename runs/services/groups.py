@@ -84,7 +84,7 @@ def open_groups(
 def member_ended(group_id: int, *, now: datetime) -> None:
     """Settle the group if this was its last open member; siblings that end at once queue on the row."""
     group = (
-        Group.objects.select_for_update(of=("self",))
+        Group.objects.select_for_update(of=("self",), no_key=True)
         .select_related("run", "stage")
         .get(pk=group_id)
     )
@@ -132,9 +132,14 @@ def settle(group: Group, *, now: datetime) -> None:
 
 
 def drop(group: Group, reason: str, *, now: datetime, **figures: object) -> None:
-    """-> dropped; members still in flight are asked to end."""
+    """-> dropped; members still in flight are asked to end.
+
+    Attempts are locked before their group, as a worker's report does: no deadlock between the two.
+    """
     from runs.services.attempts import cancel_all
 
+    live = Attempt.objects.filter(trajectory__group=group, trajectory__status="open")
+    list(live.select_for_update(of=("self",), no_key=True).order_by("pk").values_list("pk"))
     group.move(Group.Status.DROPPED, drop_reason=reason, finished_at=now, step=None, **figures)
     because = (
         Attempt.CancelReason.STALE

@@ -99,7 +99,7 @@ class TrainingPlan:
 def claim_stage(stage_id: int, worker_id: int, *, now: datetime) -> TrainingPlan | None:
     """Own a running training stage whose lease is free; None for everyone who comes second."""
     stage = (
-        Stage.objects.select_for_update(of=("self",))
+        Stage.objects.select_for_update(of=("self",), no_key=True)
         .select_related("run")
         .filter(
             Q(lease_token__isnull=True)
@@ -159,7 +159,7 @@ def renew_stage(stage_id: int, token: uuid.UUID) -> str:
 def owned_stage(stage_id: int, token: uuid.UUID) -> Stage:
     """The stage, locked, if the lease is still ours. Raises LeaseLost."""
     stage = (
-        Stage.objects.select_for_update(of=("self",))
+        Stage.objects.select_for_update(of=("self",), no_key=True)
         .select_related("run")
         .filter(pk=stage_id, lease_token=token, status=Stage.Status.RUNNING)
         .first()

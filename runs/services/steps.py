@@ -67,7 +67,7 @@ def announce(step: Step) -> None:
 
 def _owned_stage(stage_id: int, token: uuid.UUID) -> Stage:
     stage = (
-        Stage.objects.select_for_update(of=("self",))
+        Stage.objects.select_for_update(of=("self",), no_key=True)
         .select_related("run")
         .filter(pk=stage_id, lease_token=token, status=Stage.Status.RUNNING)
         .first()
@@ -109,7 +109,7 @@ def claim_batch(stage_id: int, token: uuid.UUID, step_id: int, *, now: datetime)
         return None
     drop_stale_groups(stage, plan, now=now)
     ready = list(
-        stage.groups.select_for_update()
+        stage.groups.select_for_update(no_key=True)
         .filter(status=Group.Status.READY)
         .order_by("index")[: plan.groups_per_step]
     )
@@ -207,7 +207,7 @@ def publish_step(
 
 def publish_weights(run: Run, *, blob: str, step: int, now: datetime) -> int:
     """The run's next version, from the one it has now; engines converge to it."""
-    run = Run.objects.select_for_update().get(pk=run.pk)
+    run = Run.objects.select_for_update(no_key=True).get(pk=run.pk)
     version = run.next_version
     WeightVersion.objects.create(
         run=run,

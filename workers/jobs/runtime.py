@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import socket
 import threading
 import time
@@ -21,8 +22,9 @@ from typing import Any, TypeVar
 
 from celery.signals import worker_init, worker_ready, worker_shutdown
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, OperationalError, connection
 from django.utils import timezone
+from psycopg.errors import DeadlockDetected
 
 from controlplane.blobs import BlobStore
 from controlplane.errors import LeaseLost
@@ -34,6 +36,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 LOST = "lease_lost"
+MAX_TRIES = 5
 
 
 @dataclass
@@ -192,11 +195,22 @@ class Runtime:
 
 
 def database(call: Callable[[], T]) -> T:
-    """Run one service and give the connection back: none is held across a model or sandbox call."""
-    try:
-        return call()
-    finally:
-        connection.close()
+    """Run one service and give the connection back: none is held across a model or sandbox call.
+
+    PostgreSQL may end one of two transactions that wait for each other; what it ended changed nothing and is
+    run again.
+    """
+    for tries_left in reversed(range(MAX_TRIES)):
+        try:
+            return call()
+        except OperationalError as error:
+            if not isinstance(error.__cause__, DeadlockDetected) or not tries_left:
+                raise
+            log.info("deadlock: the transaction is run again")
+            time.sleep(random.uniform(0.01, 0.1))  # noqa: S311 - jitter
+        finally:
+            connection.close()
+    raise AssertionError("unreachable")
 
 
 def _reachable_cache() -> Path:
