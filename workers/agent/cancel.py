@@ -22,21 +22,22 @@ class CancelFlag:
         self.reason: str | None = None
         self._is_set = threading.Event()
         self._abort: Callable[[], object] | None = None
+        self._aborter: threading.Thread | None = None
 
     def __call__(self) -> bool:
         return self.reason is not None
 
     def cancel(self, reason: str) -> None:
-        """Ask for the end. The first reason stays. A dead engine is no obstacle: its call fails by
-        itself.
+        """Ask for the end; the first reason stays. Never blocks: the abort, which an engine may leave
+        unanswered, runs in a thread of its own.
         """
         if self.reason is None:
             self.reason = reason
             self._is_set.set()
         abort = self._abort
-        if abort is not None:
-            with suppress(Failure):
-                abort()
+        if abort is not None and (self._aborter is None or not self._aborter.is_alive()):
+            self._aborter = threading.Thread(target=_quietly, args=[abort], daemon=True)
+            self._aborter.start()
 
     def check(self) -> None:
         """Raises Cancelled once `cancel` was called."""
@@ -50,7 +51,7 @@ class CancelFlag:
 
     @contextmanager
     def aborting(self, abort: Callable[[], object]) -> Iterator[None]:
-        """While inside, `cancel()` calls `abort` (from its own thread).
+        """While inside, `cancel()` calls `abort` (from another thread).
 
         Set first, then checked; `cancel` writes the reason first, then reads: one of the two always
         sees the other.
@@ -61,3 +62,8 @@ class CancelFlag:
             yield
         finally:
             self._abort = None
+
+
+def _quietly(abort: Callable[[], object]) -> None:
+    with suppress(Failure):  # a call to an engine that is gone fails by itself
+        abort()
