@@ -65,6 +65,7 @@ class Lab:
             status="serving",
             url="http://127.0.0.1:1",
             weight_version=0,
+            synced_at=NOW,
             lease_token=uuid.uuid4(),
             lease_expires_at=NOW + timedelta(days=365),
             worker=self.worker,
