@@ -34,6 +34,7 @@ from typing import Any
 
 import httpx
 import psycopg
+import yaml
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -105,24 +106,28 @@ def write_tasks(folder: Path, num_tasks: int) -> None:
             path.write_text(text)
 
 
-def recipe(load: Load, model: Path, engine_url: str) -> dict[str, Any]:
-    """One evaluation stage over all tasks."""
-    return {
-        "version": 1,
-        "name": "overhead",
-        "model": {"path": str(model), "context_length": 16_384},
-        "task_sets": {"all": "overhead"},
-        "agent": {
-            "format": "raw",
-            "turn_cap": load.num_turns,
-            "turn_token_cap": 256,
-            "token_cap": 16_384,
-        },
-        "engines": {"kind": "attach", "urls": [engine_url]},
-        "sandbox": {"driver": "local", "max_concurrent": IN_FLIGHT},
-        "rollout": {"max_in_flight": IN_FLIGHT},
-        "stages": [{"kind": "eval", "name": "overhead", "task_set": "all", "attempts": GROUP}],
-    }
+def recipe(load: Load, model: Path, engine_url: str) -> str:
+    """One evaluation stage over all tasks; YAML."""
+    return yaml.safe_dump(
+        {
+            "version": 1,
+            "name": "overhead",
+            "model": {"path": str(model), "context_length": 16_384},
+            "task_sets": {"all": "overhead"},
+            "agent": {
+                "format": "raw",
+                "turn_cap": load.num_turns,
+                "turn_token_cap": 256,
+                "token_cap": 16_384,
+            },
+            "engines": {"kind": "attach", "urls": [engine_url]},
+            "sandbox": {"driver": "local", "max_concurrent": IN_FLIGHT},
+            "rollout": {"max_in_flight": IN_FLIGHT},
+            "stages": [
+                {"kind": "eval", "name": "overhead", "task_set": "all", "attempts": GROUP},
+            ],
+        }
+    )
 
 
 @contextmanager
@@ -174,7 +179,7 @@ def _when_ready(var: Path, process: subprocess.Popen[Any]) -> str:
     raise SystemExit("the stack was not ready after 120 s")
 
 
-def run_on_the_stack(url: str, plan: dict[str, Any], tasks: Path, load: Load, var: Path) -> float:
+def run_on_the_stack(url: str, recipe_text: str, tasks: Path, load: Load, var: Path) -> float:
     """Import the tasks, launch the recipe, wait for the run's end; wall seconds from the first
     claimed to the last completed attempt. Fails where an attempt failed or a turn is missing.
     """
@@ -235,9 +240,9 @@ def measure_cpu(load: Load, folder: Path) -> dict[str, float]:
         stack(var, num_rollout_workers=IN_FLIGHT // 64) as (url, up_pid),
     ):
         before = processes.sample()
-        plan = recipe(load, folder / "model", engine_url)
+        text = recipe(load, folder / "model", engine_url)
         with processes.PeakMemory() as memory:
-            wall_s = run_on_the_stack(url, plan, folder / "tasks", load, var)
+            wall_s = run_on_the_stack(url, text, folder / "tasks", load, var)
         processes.reap_orphans([engine_pid, up_pid])
         after = processes.sample()
     cpu_s = {
@@ -267,8 +272,8 @@ def measure_slowdown(load: Load, folder: Path) -> float:
         scripted_engine(load, chat, folder) as (engine_url, _),
         stack(var, num_rollout_workers=IN_FLIGHT // 64) as (url, _),
     ):
-        plan = recipe(load, folder / "model", engine_url)
-        return run_on_the_stack(url, plan, folder / "tasks", load, var) / load.ideal_s
+        text = recipe(load, folder / "model", engine_url)
+        return run_on_the_stack(url, text, folder / "tasks", load, var) / load.ideal_s
 
 
 def main() -> None:
