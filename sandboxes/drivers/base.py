@@ -22,7 +22,8 @@ class SandboxSpec:
     """The task's environment directory, already on this machine (local driver: the overlay's lower layer)."""
     workdir: str = "/workspace"
     setup: str = ""
-    """A command of the task that runs once in the kept shell before the agent's first command."""
+    """Prepares the kept shell before the agent's first command, and again the shell that replaces it if it ends or
+    is stopped; not the shells after kill_processes(). So it must bear repetition."""
     env: Mapping[str, str] = field(default_factory=dict)
     memory_bytes: int = 512 * 2**20
     disk_bytes: int = 64 * 2**20

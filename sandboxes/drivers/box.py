@@ -68,6 +68,7 @@ class LocalSandbox:
         """Grading directories that nothing has been written to."""
         self._is_closing = self._is_closed = False
         self._stage = FailureStage.START
+        self._sets_up_again = False
 
     def start(self) -> None:
         """Take over the sandbox that the spawner was asked for, start its first box, set it up."""
@@ -95,6 +96,20 @@ class LocalSandbox:
         if result.exit_code:
             message = f"the task's setup ended with exit code {result.exit_code}"
             raise Failure(FailureStage.SETUP, FailureClass.TASK_DEFECT, message, evidence=evidence)
+        self._sets_up_again = True
+
+    def _set_up_again(self) -> None:
+        """In the shell that replaces one. The agent may have broken it: then the shell comes without."""
+        assert self._shell is not None
+        go_back = f"cd -- {shlex.quote(self._cwd)} 2>/dev/null".encode()
+        go_to_workdir = f"cd -- {shlex.quote(self.spec.workdir)}".encode()
+        for text in (go_to_workdir, self.spec.setup.encode(), go_back):
+            run = self._shell.run(text, self.spec.setup_timeout_s, 4096)
+            if run.end is not End.DONE:
+                self._end_box()
+                self._sets_up_again = False
+                self._boot(time.monotonic() + self.spec.start_timeout_s)
+                return
 
     def exec(self, command: str, *, timeout_s: float, max_output_bytes: int = 16_384) -> ExecResult:
         """See base.Sandbox. After a timeout or a flood of output every process of the sandbox has been killed; then,
@@ -129,6 +144,7 @@ class LocalSandbox:
                 self._end_box()
             self._scratch = "new"
             self._cwd = self.spec.workdir
+            self._sets_up_again = False
 
     def write_files(
         self, files: Mapping[str, bytes], *, root: str, executable: bool = False
@@ -250,6 +266,8 @@ class LocalSandbox:
             raise self._lost("the sandbox was closed")
         if self._shell is None:
             self._boot(time.monotonic() + self.spec.start_timeout_s)
+            if self._sets_up_again:
+                self._set_up_again()
         assert self._shell is not None
         run = self._shell.run(text, timeout_s, max_output_bytes)
         if run.end is End.DONE:

@@ -100,6 +100,31 @@ def test_setup_runs_in_the_kept_shell_before_the_first_command(start: Start) -> 
     )
 
 
+def test_setup_runs_again_in_a_shell_that_replaces_another_but_not_in_the_graders(
+    start: Start,
+) -> None:
+    sandbox = start(setup="cd package; f() { echo f $x; }; x=1; echo again >> /tmp/times")
+    for end in ("cd inner; exit 1", "sleep 1000"):
+        sandbox.exec("cd inner", timeout_s=60)
+        sandbox.exec(f"x=2; {end}", timeout_s=0.8)
+        assert sandbox.exec("f; pwd", timeout_s=60).output == "f 1\n/workspace/package/inner\n"
+    assert sandbox.exec("cat /tmp/times", timeout_s=60).output == "again\n" * 3
+    sandbox.kill_processes()
+    assert "f: command not found" in sandbox.exec("f; pwd", timeout_s=60).output
+    assert sandbox.exec("pwd; ls /tmp", timeout_s=60).output == "/workspace\n"
+
+
+@pytest.mark.parametrize(
+    "setup", ["[ ! -e new ] || sleep 1000", "[ ! -e new ] || exit 1", "[ ! -e new ]"]
+)
+def test_a_setup_that_the_agent_has_broken_does_not_cost_it_the_shell(
+    start: Start, setup: str
+) -> None:
+    sandbox = start(setup=setup, setup_timeout_s=0.8)
+    sandbox.exec("touch new; exit", timeout_s=60)
+    assert sandbox.exec("echo fine", timeout_s=60).output == "fine\n"
+
+
 def test_another_working_directory_can_be_asked_for(start: Start) -> None:
     for workdir in ("/testbed", "/app/source", "/home/agent/project", "/tmp/x", "/opt"):
         sandbox = start(workdir=workdir)
