@@ -71,6 +71,8 @@ class Recorder:
                 self._lock.wait()
             if attempt_id in self._lost:
                 raise LeaseLost(f"Attempt {attempt_id} is no longer ours.")
+            if not self._buffer:
+                self._lock.notify_all()  # the writer sleeps while there is nothing to write
             entry = self._buffer.setdefault(attempt_id, _Pending(project_id, trajectory_id, token))
             entry.turns.append(turn)
             self._num_rows += 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -138,3 +139,15 @@ def test_turns_under_a_dead_lease_are_discarded_and_others_kept() -> None:
 
     assert copy_turns(batch) == {lost.pk}
     assert list(Turn.objects.values_list("attempt", flat=True)) == [mine.pk]
+
+
+def test_turns_are_written_without_anybody_waiting(
+    recorder: Recorder, written: list[Sequence[AttemptTurns]]
+) -> None:
+    """A page that shows a trajectory must not wait for the trajectory's end."""
+    recorder.add(1, 1, 1, uuid.uuid4(), turn(0))
+    deadline = time.monotonic() + 10
+    while not written and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+    assert written

@@ -44,14 +44,14 @@ from workers.agent.transcript import Transcript, TurnRecord
 from workers.engines.chat import Chat, load_chat
 from workers.engines.client import EngineClient
 from workers.jobs.runtime import Lease, Runtime, database, runtime
-from workers.jobs.task_files import TaskCache, TaskFiles
-from workers.recorder import Recorder
+from workers.jobs.task_files import TaskFiles
 from workers.rl.arrays import encode
 
 log = logging.getLogger(__name__)
 
 MAX_CHANGES_BYTES = 8 * 2**20
 MAX_GRADE_OUTPUT_CHARS = 20_000
+ABORT_CONNECTIONS = 4  # while every slot generates, a cancel must still reach the engine
 
 
 @shared_task(ignore_result=True)
@@ -73,18 +73,7 @@ def run_attempt(attempt_id: int) -> None:
         log.exception("attempt %s: the report did not reach the database", attempt_id)
     finally:
         process.let_go(lease)
-        recorder().forget(attempt_id)
-
-
-@lru_cache(maxsize=1)
-def recorder() -> Recorder:
-    return Recorder()
-
-
-@lru_cache(maxsize=1)
-def task_cache() -> TaskCache:
-    process = runtime()
-    return TaskCache(process.store, process.cache_dir, process.template_owner)
+        process.recorder.forget(attempt_id)
 
 
 @lru_cache(maxsize=8)
@@ -94,7 +83,7 @@ def chat_of(model_path: str) -> Chat:
 
 @lru_cache(maxsize=64)
 def client_of(url: str) -> EngineClient:
-    return EngineClient(url, max_connections=runtime().num_slots)
+    return EngineClient(url, max_connections=runtime().num_slots + ABORT_CONNECTIONS)
 
 
 @dataclass
@@ -137,7 +126,9 @@ class _Attempt:
 
     def live(self) -> float:
         """The attempt's life in its box; returns the reward."""
-        files = task_cache().files(self.assignment.task.archive, self.assignment.task.digest)
+        files = self.process.task_cache.files(
+            self.assignment.task.archive, self.assignment.task.digest
+        )
         box = self.start_box(files)
         self.advance("running")
         plan = self.recipe.stages[self.assignment.stage_index]
@@ -247,7 +238,7 @@ class _Attempt:
             datetime.fromtimestamp(turn.started_at, UTC),
             *(getattr(turn, name) for name in TurnValues._fields[2:]),
         )
-        recorder().add(a.project_id, a.trajectory_id, a.attempt_id, a.token, values)
+        self.process.recorder.add(a.project_id, a.trajectory_id, a.attempt_id, a.token, values)
 
     def advance(self, status: str) -> None:
         self.lease.flag.check()
@@ -288,7 +279,7 @@ class _Attempt:
         """What is left of the attempt, made durable first: its turns, then its arrays."""
         if self.lease.is_lost:
             raise LeaseLost(f"{self.key} is no longer ours.")
-        recorder().wait_durable(self.assignment.attempt_id)
+        self.process.recorder.wait_durable(self.assignment.attempt_id)
         script, blob = self.transcript, ""
         arrays = script.arrays()
         if script.num_turns:

@@ -31,6 +31,8 @@ from controlplane.errors import LeaseLost
 from runs.models import Worker
 from runs.services import attempts, stages, workers
 from workers.agent.cancel import CancelFlag
+from workers.jobs.task_files import TaskCache
+from workers.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +48,12 @@ class Lease:
     attempt_id: int
     token: uuid.UUID
     flag: CancelFlag = field(default_factory=CancelFlag)
+    is_lost: bool = False
 
-    @property
-    def is_lost(self) -> bool:
-        return self.flag.reason == LOST
+    def lose(self) -> None:
+        """Somebody else owns the attempt now: end at once, report nothing."""
+        self.is_lost = True
+        self.flag.cancel(LOST)
 
 
 @dataclass
@@ -72,12 +76,13 @@ class Runtime:
         self.cache_dir = _reachable_cache()
         self.capabilities: dict[str, Any] = {}
         self.driver: Any = None
-        self.template_owner: tuple[int, int] | None = None
         if kind == Worker.Kind.ROLLOUT:
             from sandboxes.drivers.local import UID, LocalDriver
 
             self.driver = LocalDriver()
-            self.template_owner = (UID, UID) if os.geteuid() == 0 else None
+            owner = (UID, UID) if os.geteuid() == 0 else None
+            self.task_cache = TaskCache(self.store, self.cache_dir, owner)
+            self.recorder = Recorder()
             found = self.driver.probe()
             self.capabilities = {
                 "driver": found.driver,
@@ -157,7 +162,7 @@ class Runtime:
         for lease in held:
             state = states.get(lease.attempt_id)
             if state is None or state.token != lease.token:
-                lease.flag.cancel(LOST)
+                lease.lose()
             elif state.cancel_reason:
                 lease.flag.cancel(state.cancel_reason)
         if stage is not None:
@@ -178,7 +183,7 @@ class Runtime:
         with self._lock:
             held, stage = list(self._leases.values()), self._stage
         for lease in held:
-            lease.flag.cancel(LOST)
+            lease.lose()
         if stage is not None:
             self._lose_stage(stage)
 
@@ -191,6 +196,7 @@ class Runtime:
         except DatabaseError as error:
             log.warning("could not say goodbye: %s", error)
         if self.driver is not None:
+            self.recorder.close()
             self.driver.close()
 
 

@@ -122,22 +122,16 @@ class TrainerProcess:
         the process reported otherwise (evidence["is_corrupt"] for a corrupt checkpoint). What
         on_progress raises passes through; the process must then be left.
         """
-        assert self._channel is not None, "not entered"
         try:
             self._send(type_, fields)
-            while (reply := self._channel.receive()) is not None:
-                check_seq(reply, self._seq)
-                match reply["type"]:
-                    case "progress":
-                        if on_progress:
-                            on_progress(_content(reply))
-                    case "done":
-                        return _content(reply)
-                    case _:
-                        raise self._reported(reply)
-        except (OSError, ValueError, Refused) as error:
+        except OSError as error:
             raise self._lost(type_) from error
-        raise self._lost(type_)
+        while (reply := self._receive(type_))["type"] == "progress":
+            if on_progress:
+                on_progress(_content(reply))
+        if reply["type"] == "failed":
+            raise self._reported(reply)
+        return _content(reply)
 
     def kill(self) -> None:
         """Ends the process group at once; a request that waits in another thread raises."""
@@ -193,9 +187,20 @@ class TrainerProcess:
         raise self._failure(FailureClass.BOOT_FAIL, "the trainer process did not start")
 
     def _send(self, type_: str, fields: dict[str, Any]) -> None:
-        assert self._channel is not None
+        assert self._channel is not None, "not entered"
         self._seq += 1
         self._channel.send(self._seq, type_, fields)
+
+    def _receive(self, type_: str) -> Message:
+        assert self._channel is not None, "not entered"
+        try:
+            reply = self._channel.receive()
+            if reply is not None:
+                check_seq(reply, self._seq)
+                return reply
+        except (OSError, ValueError, Refused) as error:  # ValueError: `kill` closed the channel
+            raise self._lost(type_) from error
+        raise self._lost(type_)
 
     def _reported(self, reply: Message) -> Failure:
         return Failure(
