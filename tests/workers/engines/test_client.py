@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -29,6 +30,11 @@ class HostileServer:
         self.num_accepted = self.num_open = self.max_open = 0
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # closed already
+            self.listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+        self.listener.close()
 
     def _accept(self) -> None:
         while True:
@@ -99,7 +105,7 @@ def generation(**changes: Any) -> dict[str, Any]:
 def server() -> Iterator[HostileServer]:
     server = HostileServer()
     yield server
-    server.listener.close()
+    server.close()
 
 
 @pytest.fixture
@@ -361,7 +367,7 @@ def test_no_free_connection_for_a_whole_timeout_is_a_lack_of_capacity(
 
 
 def test_nobody_listening_is_a_failure_and_not_healthy(server: HostileServer) -> None:
-    server.listener.close()
+    server.close()
     with EngineClient(server.url, vocab_size=10) as client:
         with pytest.raises(Failure) as caught:
             client.generate([1], rid="r", max_new_tokens=4)
