@@ -1,6 +1,6 @@
 /**
- * Every page, in both themes and three widths, with a mocked API: no complaint in the console (the strict policy
- * included), nothing that axe finds, no page wider than its window. SHOTS=dir also keeps pictures.
+ * Every page with a mocked API, wide and light, narrow and dark (FULL=1: the other two as well): no complaint in the
+ * console (the strict policy included), nothing that axe finds, no page wider than its window. SHOTS=dir keeps pictures.
  */
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -50,12 +50,17 @@ afterAll(() => {
   served.server.close();
 });
 
-describe.each([
+const usual = [
   { width: 1440, scheme: "light" as const },
+  { width: 320, scheme: "dark" as const },
+];
+const others = [
   { width: 1440, scheme: "dark" as const },
   { width: 390, scheme: "light" as const },
-  { width: 320, scheme: "dark" as const },
-])("at $width px, $scheme", ({ width, scheme }) => {
+];
+const views = process.env.FULL === undefined ? usual : [...usual, ...others];
+
+describe.each(views)("at $width px, $scheme", ({ width, scheme }) => {
   let context: BrowserContext;
   let page: Page;
   let complaints: string[];

@@ -60,21 +60,18 @@ export function DotInterval({ title, note, estimates, references = [], pending =
             ))}
             {estimates.map((one, row) => {
               const y = row * ROW_PX + 15;
-              const isRight = x(one.high) > width * 0.62;
+              const words = `${formatShare(one.value)} [${formatShare(one.low)}, ${formatShare(one.high)}] · ${one.note}`;
+              // Below its mark, but never beyond the edge: 11 px figures are about 6 px wide.
+              const wordsAt = Math.max(LEFT_PX, Math.min(x(one.low), width - RIGHT_PX - words.length * 6));
               return (
                 <g key={one.label} className={classes.estimate}>
-                  <title>{`${one.label}: ${formatShare(one.value)} [${formatShare(one.low)}, ${formatShare(one.high)}], ${one.note}`}</title>
+                  <title>{`${one.label}: ${words}`}</title>
                   <text x={0} y={y + 4} className={classes.label}>
                     {one.label}
                   </text>
                   <path d={`M${x(one.low)} ${y}H${x(one.high)}M${x(one.low)} ${y - 5}v10M${x(one.high)} ${y - 5}v10`} stroke="currentColor" strokeWidth="1.5" />
                   <circle cx={x(one.value)} cy={y} r="4.5" fill={one.isProvisional ? "var(--paper)" : "currentColor"} stroke="currentColor" strokeWidth="1.5" />
-                  <text
-                    x={isRight ? width - RIGHT_PX : Math.max(x(one.low), LEFT_PX)}
-                    y={y + 19}
-                    textAnchor={isRight ? "end" : "start"}
-                    className={classes.tick}
-                  >
+                  <text x={wordsAt} y={y + 19} className={classes.tick}>
                     <tspan className={classes.value}>{formatShare(one.value)}</tspan> [{formatShare(one.low)}, {formatShare(one.high)}] · {one.note}
                   </text>
                 </g>

@@ -14,7 +14,7 @@ export function LiveProvider({ children, onUnauthenticated }: { children: ReactN
       connect: () => new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/live`),
       onEvent: (event) => invalidator.applyEvent(event),
       onGap: () => invalidator.invalidateAll(),
-      onMoved: (topic) => invalidator.markStale(staleKeysOfTopic(topic)),
+      onMoved: (topic, cursors) => invalidator.markStale(staleKeysOfTopic(topic, cursors)),
       onUnauthenticated,
     });
   });

@@ -84,8 +84,9 @@ test("after a gap everything but the reader's identity is stale", async () => {
   expect(stale()).not.toContain("me");
 });
 
-test("a beacon's topic names the pages it may have changed", () => {
-  expect(staleKeysOfTopic("p1.run.7")).toEqual([["run", 7], ["trajectories", 7]]);
-  expect(staleKeysOfTopic("p1.fleet")).toHaveLength(4);
-  expect(staleKeysOfTopic("p1.of.a.newer.server")).toEqual([]);
+test("the cursors of a beacon that moved name what may have been missed", () => {
+  expect(staleKeysOfTopic("p1.run.7", ["metrics"])).toEqual([["run", 7, "metrics"]]);
+  expect(staleKeysOfTopic("p1.run.7", ["a_cursor_of_tomorrow"])).toEqual([["run", 7], ["trajectories", 7]]);
+  expect(staleKeysOfTopic("p1.fleet", ["workers", "sandboxes_live"])).toEqual([["workers"], ["sandboxes"]]);
+  expect(staleKeysOfTopic("p1.of.a.newer.server", ["x"])).toEqual([]);
 });

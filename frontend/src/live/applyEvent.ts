@@ -38,20 +38,49 @@ export function staleKeys(event: LiveEvent): QueryKey[] {
   }
 }
 
-/** Everything that a topic may have changed, for a client that missed some of it. */
-export function staleKeysOfTopic(topic: string): QueryKey[] {
+/**
+ * What moved in a topic (the names of the cursors that differ in its beacon) → what may have been missed.
+ * A cursor that this page does not know makes the whole topic stale.
+ */
+export function staleKeysOfTopic(topic: string, moved: readonly string[]): QueryKey[] {
   const [, kind, id] = topic.split(".");
   switch (kind) {
     case "runs":
       return [["runs"]];
     case "run":
-      return [["run", Number(id)], ["trajectories", Number(id)]];
+      return moved.flatMap((cursor) => staleKeysOfRun(Number(id), cursor));
     case "trajectory":
       return [["trajectory", Number(id)]];
     case "fleet":
-      return [["workers"], ["engines"], ["sandboxes"], ["failures"]];
+      return moved.map((cursor) => [cursor.startsWith("sandboxes") ? "sandboxes" : cursor]);
     default:
       return [];
+  }
+}
+
+function staleKeysOfRun(run: number, cursor: string): QueryKey[] {
+  const detail = ["run", run, "detail"];
+  switch (cursor) {
+    case "metrics":
+    case "events":
+      return [["run", run, cursor]];
+    case "steps":
+      return [detail, ["run", run, "steps"]];
+    case "groups":
+      return [["run", run, "groups"]];
+    case "trajectories":
+    case "finished":
+    case "attempts":
+      return [detail, ["trajectories", run], ["run", run, "groups"], ["run", run, "evals"]];
+    case "engines":
+      return [["engines"]];
+    case "run":
+    case "resume":
+    case "weight_version":
+    case "stages":
+      return [detail, ["run", run, "evals"]];
+    default:
+      return [["run", run], ["trajectories", run]];
   }
 }
 

@@ -25,7 +25,7 @@ class FakeSocket implements SocketLike {
 }
 
 const EVENT = { type: "run_changed", run: 7, status: "paused" };
-const beacon = (cursor: number) => ({ type: "beacon", topic: "p1.run.7", cursors: { events: cursor } });
+const beacon = (events: number) => ({ type: "beacon", topic: "p1.run.7", cursors: { events, metrics: 3 } });
 
 function setUp() {
   const sockets: FakeSocket[] = [];
@@ -96,17 +96,17 @@ test("retries wait longer and longer, and a long silence is stale", async () => 
   expect(live.getState().kind).toBe("stale");
 });
 
-test("a beacon that differs from the one before it makes its topic stale", () => {
+test("a beacon that differs from the one before it names what moved", () => {
   const { live, latest, onMoved } = setUp();
   live.follow("p1.run.7");
   latest().open();
   latest().say(beacon(5));
-  expect(onMoved).toHaveBeenCalledTimes(1);
+  expect(onMoved).toHaveBeenLastCalledWith("p1.run.7", ["events", "metrics"]);
   latest().say(beacon(5));
   expect(onMoved).toHaveBeenCalledTimes(1);
   latest().say(beacon(6));
   expect(onMoved).toHaveBeenCalledTimes(2);
-  expect(onMoved).toHaveBeenLastCalledWith("p1.run.7");
+  expect(onMoved).toHaveBeenLastCalledWith("p1.run.7", ["events"]);
 });
 
 test("a paused page counts events, applies none, and fetches once when it goes on", async () => {

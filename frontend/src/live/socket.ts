@@ -27,8 +27,8 @@ type Options = {
   onEvent: (event: LiveEvent) => void;
   /** Something may have been missed: anything at all. */
   onGap: () => Promise<void>;
-  /** A beacon says that a topic has moved: fetch what it may have changed. */
-  onMoved: (topic: string) => void;
+  /** These cursors of a topic are not what they were in its last beacon: fetch what they stand for. */
+  onMoved: (topic: string, cursors: string[]) => void;
   /** The session ended: the page must log in again. */
   onUnauthenticated: () => void;
   random?: () => number;
@@ -42,7 +42,7 @@ const UNAUTHENTICATED = 4401;
 export class LiveSocket {
   private socket: SocketLike | null = null;
   private readonly topics = new Map<string, number>();
-  private readonly beacons = new Map<string, string>();
+  private readonly beacons = new Map<string, Record<string, number>>();
   private readonly listeners = new Set<() => void>();
   private state: LiveState = { kind: "connecting" };
   private attempt = 0;
@@ -145,11 +145,13 @@ export class LiveSocket {
     const message = parseMessage(text);
     if (message === null || message.type === "subscribed" || message.type === "refused") return;
     if (message.type === "beacon") {
-      const state = JSON.stringify(message.cursors);
-      const known = this.beacons.get(message.topic);
-      this.beacons.set(message.topic, state);
-      // The first beacon of a topic counts as moved too: pages may have fetched before they subscribed.
-      if (known !== state && !this.isPaused) this.options.onMoved(message.topic);
+      const { topic, cursors } = message;
+      const known = this.beacons.get(topic);
+      if (this.isPaused) return;
+      this.beacons.set(topic, cursors);
+      // In the first beacon of a topic all cursors moved: pages may have fetched before they subscribed.
+      const moved = Object.keys(cursors).filter((name) => known?.[name] !== cursors[name]);
+      if (moved.length > 0) this.options.onMoved(topic, moved);
       return;
     }
     if (this.isPaused) {

@@ -1,4 +1,4 @@
-import { Button, Select, Textarea, TextInput } from "@mantine/core";
+import { Button, FileButton, Select, Textarea, TextInput } from "@mantine/core";
 import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
@@ -7,7 +7,6 @@ import { useProject } from "../../api/me";
 import { recipesQuery, runRecipeQuery, useLaunchRun, usePreflight } from "../../api/runs";
 import type { Check } from "../../api/types";
 import { CopyButton } from "../../components/CopyButton";
-import { EmptyState } from "../../components/EmptyState";
 import { ErrorState } from "../../components/ErrorState";
 import { Icon } from "../../components/Icon";
 import { Loading } from "../../components/Loading";
@@ -25,20 +24,11 @@ export function NewRunPage() {
   const { data: recipes } = useSuspenseQuery(recipesQuery());
   const parent = useQuery({ ...runRecipeQuery(fromRun ?? 0), enabled: fromRun !== undefined });
   const stored = recipes.find((recipe) => recipe.name === chosen) ?? recipes[0];
-  const origin = fromRun === undefined ? stored?.source : parent.data?.source;
+  const origin = (fromRun === undefined ? stored?.source : parent.data?.source) ?? "";
 
   if (parent.isError) return <ErrorState error={parent.error} />;
   if (parent.isLoading) return <Loading />;
-  if (origin === undefined) {
-    return (
-      <Page title="New run">
-        <EmptyState title="No recipe is stored" command="longtail recipes put recipes/miniature.yaml">
-          A recipe names the model, the task sets, the stages and the limits of a run. Store one:
-        </EmptyState>
-      </Page>
-    );
-  }
-  const picker = (
+  const picker = recipes.length > 0 && (
     <Select
       label="Recipe"
       data={recipes.map((recipe) => recipe.name)}
@@ -51,7 +41,7 @@ export function NewRunPage() {
     />
   );
   return (
-    <Page title="New run" lead={fromRun === undefined ? "From a stored recipe" : `From the recipe of run ${fromRun}`}>
+    <Page title="New run" lead={leadOf(fromRun, recipes.length)}>
       <Editor
         key={fromRun ?? stored?.name}
         origin={origin}
@@ -62,6 +52,11 @@ export function NewRunPage() {
       />
     </Page>
   );
+}
+
+function leadOf(fromRun: number | undefined, numRecipes: number): string {
+  if (fromRun !== undefined) return `From the recipe of run ${fromRun}`;
+  return numRecipes > 0 ? "From a stored recipe" : "No recipe is stored yet: paste one, or open a file.";
 }
 
 type EditorProps = { origin: string; picker: ReactNode; onLaunched: (run: number) => void };
@@ -83,7 +78,9 @@ function Editor({ origin, picker, onLaunched }: EditorProps) {
   const refusal =
     project.role === "viewer"
       ? "Viewers may look, operators may launch."
-      : isCurrent && !preflight.data.is_launchable
+      : source.trim() === ""
+        ? "There is no recipe yet."
+        : isCurrent && !preflight.data.is_launchable
         ? "The check found errors; mend them first."
         : null;
 
@@ -93,7 +90,19 @@ function Editor({ origin, picker, onLaunched }: EditorProps) {
         {picker}
         <TextInput label="Name" placeholder="as in the recipe" value={name} onChange={(event) => setName(event.currentTarget.value)} maxLength={200} />
         <div className={classes.buttons}>
-          <Button variant="default" loading={preflight.isPending} disabled={project.role === "viewer"} onClick={() => preflight.mutate(source)}>
+          <FileButton
+            accept=".yaml,.yml,text/yaml"
+            onChange={(file) => {
+              file?.text().then(edit, () => undefined); // a file that cannot be read changes nothing
+            }}
+          >
+            {(props) => (
+              <Button variant="default" {...props}>
+                Open a file
+              </Button>
+            )}
+          </FileButton>
+          <Button variant="default" loading={preflight.isPending} disabled={project.role === "viewer" || source.trim() === ""} onClick={() => preflight.mutate(source)}>
             Check
           </Button>
           <Button

@@ -1,0 +1,77 @@
+/**
+ * A run in a real browser against a real stack, launch to inspector.
+ *
+ *     LONGTAIL_LINK=http://…/enter/… LONGTAIL_RECIPE=two-steps.yaml npm run e2e launch
+ *
+ * The link is of `manage.py login_link`; the recipe has at least one rl stage and ends by itself. Skipped without them.
+ */
+import { readFileSync } from "node:fs";
+
+import type { BrowserContext, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+import { launchChromium, listenForComplaints } from "./browser";
+
+const link = process.env.LONGTAIL_LINK;
+const recipe = process.env.LONGTAIL_RECIPE;
+/** How long the run may take. */
+const RUN_MS = Number(process.env.LONGTAIL_RUN_S ?? 480) * 1000;
+
+describe.skipIf(link === undefined || recipe === undefined)("a run, launch to inspector", () => {
+  let context: BrowserContext;
+  let page: Page;
+  let complaints: string[];
+
+  beforeAll(async () => {
+    context = await launchChromium({ width: 1440 });
+    page = await context.newPage();
+    page.setDefaultTimeout(60_000);
+    complaints = listenForComplaints(page);
+  });
+  afterAll(() => context.close());
+
+  test("the one-time link signs in, once", async () => {
+    await page.goto(link ?? "");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("heading", { name: "Runs", exact: true }).waitFor();
+    await page.getByRole("button", { name: /^Live updates: Live/ }).waitFor();
+    expect(complaints).toEqual([]);
+  });
+
+  test("a pasted recipe is checked and launched", async () => {
+    await page.getByRole("link", { name: "New run" }).click();
+    await page.getByRole("textbox", { name: /YAML/ }).fill(readFileSync(recipe ?? "", "utf8"));
+    await page.getByLabel("Name").fill("launched in Chromium");
+    await page.getByRole("button", { name: "Check" }).click();
+    await page.getByRole("region", { name: "Check" }).waitFor();
+    await page.getByRole("button", { name: "Launch" }).click();
+    await page.getByRole("heading", { name: "launched in Chromium" }).waitFor();
+    expect(page.url()).toMatch(/\/runs\/\d+\/overview$/);
+  });
+
+  test("the page follows the run to its end without a reload", { timeout: RUN_MS + 60_000 }, async () => {
+    const loads: string[] = [];
+    page.on("framenavigated", (frame) => loads.push(frame.url()));
+    await page.locator("h1 + *", { hasText: "Succeeded" }).waitFor({ timeout: RUN_MS });
+    expect(loads).toEqual([]);
+    // The curve has a point for each step, and the chart says so to who cannot see it.
+    expect(await page.getByRole("img", { name: /^Reward\. [1-9]\d* points/ }).count()).toBe(1);
+    expect(complaints).toEqual([]);
+  });
+
+  test("its trajectories lead to what each turn said and saw", async () => {
+    await page.getByRole("link", { name: "Trajectories" }).click();
+    const rows = page.getByRole("table", { name: "Trajectories" }).getByRole("row");
+    await rows.nth(1).waitFor();
+    await rows.nth(1).getByRole("link").click();
+    await page.getByRole("heading", { name: "Turn 0" }).waitFor();
+    expect(await page.getByRole("region", { name: "action of turn 0" }).count()).toBe(1);
+    await page.getByRole("link", { name: "Tests" }).click();
+    await page.getByText(/^Reward (0|1)/).waitFor();
+    await page.getByRole("link", { name: "Timeline" }).click();
+    await page.getByRole("img", { name: /llm/ }).waitFor();
+    await page.keyboard.press("j");
+    await page.getByRole("heading", { name: "Turn 0" }).or(page.getByRole("img", { name: /llm/ })).first().waitFor();
+    expect(complaints).toEqual([]);
+  });
+});
