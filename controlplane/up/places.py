@@ -136,6 +136,7 @@ def _new_home(link: Path, account: Account | None) -> Path:
         return link.resolve()
     home = _directory_elsewhere(Path("/var/lib/longtail"))
     home.chmod(0o711)
+    (home / "belongs_to").write_text(f"{link.parent.resolve()}\n")  # for whoever cleans up by hand
     link.symlink_to(home)
     return home
 
