@@ -182,32 +182,29 @@ def write_for_ever(trainer: TrainerProcess, directory: Path) -> None:
 
 
 def test_kill_9_at_any_time_of_a_save_leaves_a_whole_checkpoint_or_none(
-    model_dir: Path, tmp_path: Path
+    process: TrainerProcess, model_dir: Path, tmp_path: Path
 ) -> None:
-    target = tmp_path / "checkpoint"
-    for delay_s in (0.002, 0.01):
-        with TrainerProcess(tmp_path / "run", token="t") as trainer:
-            start(trainer, model_dir)
+    with TrainerProcess(tmp_path / "run", token="t") as victim:
+        start(victim, model_dir)
 
-            def strike(pid: int = trainer.pid, delay_s: float = delay_s) -> None:
-                time.sleep(delay_s)
-                os.kill(pid, signal.SIGKILL)
+        def strike() -> None:
+            time.sleep(0.02)
+            os.kill(victim.pid, signal.SIGKILL)
 
-            striker = threading.Thread(target=strike)
-            striker.start()
-            with pytest.raises(Failure) as lost:
-                write_for_ever(trainer, tmp_path)
-            striker.join()
-        assert (lost.value.stage, lost.value.kind) == (FailureStage.TRAIN, FailureClass.LOST)
-        assert "ended by SIGKILL" in lost.value.message
-        for directory in (target, tmp_path / "weights"):
-            if directory.exists():
-                verify(directory)
-    with TrainerProcess(tmp_path / "run", token="t") as trainer:
-        start(trainer, model_dir)
-        trainer.request("save", checkpoint_dir=str(target))
-        trainer.request("export", weights_dir=str(tmp_path / "weights"))
-        start(trainer, model_dir, checkpoint_dir=str(target))
+        striker = threading.Thread(target=strike)
+        striker.start()
+        with pytest.raises(Failure) as lost:
+            write_for_ever(victim, tmp_path)
+        striker.join()
+    assert (lost.value.stage, lost.value.kind) == (FailureStage.TRAIN, FailureClass.LOST)
+    assert "ended by SIGKILL" in lost.value.message
+    for directory in (tmp_path / "checkpoint", tmp_path / "weights"):
+        if directory.exists():
+            verify(directory)
+    start(process, model_dir)
+    process.request("save", checkpoint_dir=str(tmp_path / "checkpoint"))
+    process.request("export", weights_dir=str(tmp_path / "weights"))
+    start(process, tmp_path / "weights", checkpoint_dir=str(tmp_path / "checkpoint"))
     assert not list(tmp_path.glob(".*"))
 
 
@@ -232,18 +229,16 @@ def test_the_process_ends_with_its_owner(tmp_path: Path) -> None:
     wait_until_gone(pid)
 
 
-def test_a_new_owner_kills_the_trainer_of_the_one_before(model_dir: Path, tmp_path: Path) -> None:
+def test_a_new_owner_kills_the_trainer_of_the_one_before(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
-    with TrainerProcess(run_dir, token="old") as old:
-        start(old, model_dir)
-        with TrainerProcess(run_dir, token="new") as new:
-            assert not is_running(old.pid)
-            start(new, model_dir)
-            with pytest.raises(Failure, match=r"lost during save: ended by SIGKILL"):
-                old.request("save", checkpoint_dir=str(tmp_path / "c"))
-            old.kill()  # the loser's clean-up must not touch the winner
-            new.request("save", checkpoint_dir=str(tmp_path / "c"))
-            assert (run_dir / "trainer.pid").exists()
+    with TrainerProcess(run_dir, token="old") as old, TrainerProcess(run_dir, token="new") as new:
+        assert not is_running(old.pid)
+        with pytest.raises(Failure, match=r"lost during save: ended by SIGKILL"):
+            old.request("save", checkpoint_dir=str(tmp_path / "c"))
+        old.kill()  # the loser's clean-up must not touch the winner
+        with pytest.raises(Failure, match="unknown request"):
+            new.request("fly")
+        assert (run_dir / "trainer.pid").exists()
     assert not (run_dir / "trainer.pid").exists()
 
 
@@ -282,9 +277,39 @@ def test_a_kill_from_another_thread_ends_a_request_that_waits(
             trainer.request("sft", stop, traces=str(traces), hyper=HYPER | {"epochs": 500})
 
 
-@pytest.mark.parametrize("wrong", [{"token": "other"}, {"seq": 2}])
-def test_the_process_ends_at_a_message_it_must_refuse(
-    wrong: dict[str, Any], tmp_path: Path
+def test_what_a_progress_callback_raises_is_not_taken_for_a_lost_trainer(
+    model_dir: Path, tmp_path: Path
+) -> None:
+    traces = write_traces(tmp_path / "traces.jsonl", 30)
+
+    def refuse(_: dict[str, Any]) -> None:
+        raise ValueError("the lease was lost")
+
+    with TrainerProcess(tmp_path / "run", token="t") as trainer:
+        start(trainer, model_dir)
+        with pytest.raises(ValueError, match="the lease was lost"):
+            trainer.request("sft", refuse, traces=str(traces), hyper=HYPER)
+
+
+def test_training_that_failed_half_way_must_begin_again_from_a_checkpoint(
+    trainer: TrainerProcess, model_dir: Path, steps: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    alien = make_trajectory(np.random.default_rng(1))
+    alien.tokens[0] = 100_000
+    impossible = steps[0] | {"trajectories": store(tmp_path / "blobs", [alien], [1.0])}
+    with pytest.raises(Failure, match="index out of range"):
+        trainer.request("step", **impossible)
+    for type_, fields in (("step", steps[0]), ("save", {"checkpoint_dir": str(tmp_path / "c")})):
+        with pytest.raises(Failure, match="failed half way: init from a checkpoint first"):
+            trainer.request(type_, **fields)
+    assert not (tmp_path / "c").exists()
+    start(trainer, model_dir)
+    assert trainer.request("step", **steps[0])["metrics"]["train/skipped"] == 0.0
+
+
+@pytest.mark.parametrize("wrong", [{"token": "other"}, {"seq": 2}, None])
+def test_the_process_ends_at_a_message_it_must_refuse_and_with_the_connection(
+    wrong: dict[str, Any] | None, tmp_path: Path
 ) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
@@ -296,7 +321,10 @@ def test_the_process_ends_at_a_message_it_must_refuse(
         connection, _ = listener.accept()
         hello = Channel(connection, "right").receive()
         assert hello == {"seq": 0, "type": "hello", "pid": process.pid}
-        Channel(connection, wrong.get("token", "right")).send(wrong.get("seq", 1), "save", {})
+        if wrong is None:
+            connection.shutdown(socket.SHUT_RDWR)
+        else:
+            Channel(connection, wrong.get("token", "right")).send(wrong.get("seq", 1), "save", {})
         assert process.wait(30) == 3
 
 
