@@ -221,6 +221,14 @@ class StepFactory(DjangoModelFactory[models.Step]):
     started_at = NOW
 
 
+class ConsumptionFactory(DjangoModelFactory[models.Consumption]):
+    class Meta:
+        model = models.Consumption
+
+    step = factory.SubFactory(StepFactory)
+    trajectory = factory.SubFactory("tests.factories.TrajectoryFactory")
+
+
 class GroupFactory(DjangoModelFactory[models.Group]):
     class Meta:
         model = models.Group

@@ -11,7 +11,7 @@ from typing_extensions import TypeAliasType, TypedDict
 from controlplane.accounts.access import Actor, visible_projects
 from controlplane.errors import NotFound
 from controlplane.pages import Rows
-from runs.models import Attempt, Run, Stage, Step, TaskSet, Trajectory
+from runs.models import Attempt, Consumption, Run, Stage, Step, TaskSet, Trajectory
 
 RunStatus = TypeAliasType(
     "RunStatus",
@@ -114,7 +114,10 @@ class RunRow(TypedDict):
 
 
 class RunCountsRow(TypedDict):
-    """Trajectories of a run now. Rates are per hour over the last ten minutes (or the run's own time)."""
+    """Trajectories of a run now; trained_twice is 0, or there is a bug.
+
+    Rates are per hour over the last ten minutes, or over the whole of a run that has ended.
+    """
 
     in_flight: int
     max_in_flight: int
@@ -123,6 +126,7 @@ class RunCountsRow(TypedDict):
     failed: int
     cancelled: int
     infra_failures: int
+    trained_twice: int
     steps_done: int
     produced_per_h: float | None
     consumed_per_h: float | None
@@ -421,9 +425,22 @@ def _counts(run: dict[str, Any], now: datetime) -> RunCountsRow:
         failed=trajectories["failed"],
         cancelled=trajectories["cancelled"],
         infra_failures=attempts["infra_failures"],
+        trained_twice=trained_twice(run["id"]),
         steps_done=steps["done"],
         produced_per_h=trajectories["produced"] / hours if hours else None,
         consumed_per_h=(steps["consumed"] or 0) / hours if hours else None,
+    )
+
+
+def trained_twice(run_id: int) -> int:
+    """Trajectories trained by more than one step that still counts: always 0 (invariant 3)."""
+    return (
+        Consumption.objects.filter(step__run=run_id)
+        .exclude(step__status__in=[Step.Status.SUPERSEDED, Step.Status.FAILED])
+        .values("trajectory")
+        .annotate(num=Count("step"))
+        .filter(num__gt=1)
+        .count()
     )
 
 

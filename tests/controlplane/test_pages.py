@@ -12,11 +12,12 @@ from tests import factories
 
 def _pages(rows: Rows[dict[str, int]], limit: int) -> list[list[int]]:
     found, cursor = [], None
-    while True:
+    for _ in range(20):
         page, cursor = rows.page(limit, cursor)
         found.append([row["id"] for row in page])
         if cursor is None:
             return found
+    raise AssertionError(f"no end of pages: {found}")
 
 
 @pytest.mark.django_db

@@ -174,6 +174,24 @@ def test_a_detail_counts_by_status_and_measures_rates_over_ten_minutes(client: A
     assert counts["consumed_per_h"] == pytest.approx(6, rel=0.01)
 
 
+def test_training_twice_counts_once_a_step_that_still_counts(client: APIClient) -> None:
+    run = factories.RunFactory()
+    group = factories.GroupFactory(stage__run=run)
+    once, again, twice = factories.TrajectoryFactory.create_batch(3, group=group)
+    kept = factories.StepFactory.create_batch(2, stage=group.stage, done=True)
+    superseded = factories.StepFactory(stage=group.stage, status="superseded", finished_at=NOW)
+    for step, trajectory in (
+        (kept[0], once),
+        (kept[0], again),
+        (superseded, again),
+        (kept[0], twice),
+        (kept[1], twice),
+    ):
+        factories.ConsumptionFactory(step=step, trajectory=trajectory)
+
+    assert get(client, f"runs/{run.pk}")["counts"]["trained_twice"] == 1
+
+
 def test_a_finished_run_has_the_rates_of_its_whole_life(client: APIClient) -> None:
     run = factories.RunFactory(succeeded=True)  # one hour
     group = factories.GroupFactory(stage__run=run)
