@@ -8,4 +8,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
 app = Celery("longtail")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.conf.imports = ("runs.jobs", "workers.jobs.rollout", "workers.jobs.train", "workers.jobs.engine")
+app.conf.imports = (
+    "runs.jobs",
+    "workers.jobs.rollout",
+    "workers.jobs.train",
+    "workers.jobs.engine",
+)
