@@ -12,7 +12,6 @@ import signal
 import subprocess
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -38,11 +37,7 @@ os.environ["LONGTAIL_SECRET_KEY"] = "not a secret: this process serves tests onl
 # Threads of torch that spin would starve everything else on a small machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-try:
-    django.setup()
-except Exception as error:  # noqa: BLE001
-    warnings.warn(f"Django is not set up: {error}", stacklevel=1)
-    del os.environ["DJANGO_SETTINGS_MODULE"]
+django.setup()
 
 
 def start_service(
