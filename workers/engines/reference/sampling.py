@@ -93,14 +93,20 @@ def sample(
     for row, s in enumerate(wanted):
         if s.is_narrowed:
             weights[row] = narrow(weights[row], s)
-    # In float64 and with a number below 1, a token of weight zero cannot be drawn.
-    cumulative = weights.cumsum(-1, dtype=torch.float64)
-    target = cumulative[:, -1:] * torch.from_numpy(uniform(seeds, positions))[:, None]
-    tokens = torch.searchsorted(cumulative, target, right=True)
+    tokens = pick(weights, torch.from_numpy(uniform(seeds, positions)))
     greedy = [row for row, s in enumerate(wanted) if s.temperature == 0]
     if greedy:
         tokens[greedy] = log_probs[greedy].argmax(-1, keepdim=True)
     return tokens[:, 0].tolist(), log_probs.gather(-1, tokens)[:, 0].tolist()
+
+
+def pick(weights: Tensor, numbers: Tensor) -> Tensor:
+    """The tokens [R, 1] at numbers [R] in [0, 1) of the cumulative weights [R, vocabulary].
+
+    In float64 and with a number below 1, one of weight zero cannot come.
+    """
+    cumulative = weights.cumsum(-1, dtype=torch.float64)
+    return torch.searchsorted(cumulative, cumulative[:, -1:] * numbers[:, None], right=True)
 
 
 def narrow(weights: Tensor, s: Sampling) -> Tensor:
