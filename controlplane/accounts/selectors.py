@@ -8,12 +8,13 @@ from typing import Any, Literal
 from django.db.models import F, QuerySet
 from typing_extensions import TypeAliasType, TypedDict
 
+from controlplane.accounts import models
 from controlplane.accounts.access import Actor, lower_role, presented_token, visible_projects
-from controlplane.accounts.models import ApiToken, Membership, Project, Role, User
+from controlplane.accounts.models import ApiToken, Membership, Project, User
 from controlplane.errors import Invalid, NotFound
 from controlplane.pages import Rows
 
-RoleName = TypeAliasType("RoleName", Literal["viewer", "operator", "admin"])
+Role = TypeAliasType("Role", Literal["viewer", "operator", "admin"])
 
 
 class ProjectRow(TypedDict):
@@ -22,7 +23,7 @@ class ProjectRow(TypedDict):
     id: int
     slug: str
     name: str
-    role: RoleName
+    role: Role
     created_at: datetime
 
 
@@ -46,7 +47,7 @@ class TokenRow(TypedDict):
     id: int
     name: str
     project: str
-    role: RoleName
+    role: Role
     prefix: str
     created_at: datetime
     expires_at: datetime | None
@@ -63,7 +64,7 @@ def projects(actor: Actor) -> Rows[ProjectRow]:
     def with_roles(rows: list[dict[str, Any]]) -> list[ProjectRow]:
         roles = _roles(actor)
         return [
-            ProjectRow(**row, role=roles.get(row["id"], Role.ADMIN.value))  # type: ignore[typeddict-item]
+            ProjectRow(**row, role=roles.get(row["id"], models.Role.ADMIN.value))  # type: ignore[typeddict-item]
             for row in rows
         ]
 
@@ -79,7 +80,7 @@ def _roles(actor: Actor) -> dict[int, str]:
         roles = dict(Membership.objects.filter(user=actor).values_list("project_id", "role"))
     token = presented_token(actor)
     if token is not None:
-        held = roles.get(token.project_id, Role.ADMIN.value)
+        held = roles.get(token.project_id, models.Role.ADMIN.value)
         roles[token.project_id] = lower_role(held, token.role)
     return roles
 

@@ -32,7 +32,7 @@ from sandboxes.failures import FailureClass, FailureStage
 from sandboxes.models import Sandbox
 
 WORDS = [
-    (accounts.RoleName, Role),
+    (accounts.Role, Role),
     (runs.RunStatus, Run.Status),
     (runs.StageKind, Stage.Kind),
     (runs.StageStatus, Stage.Status),
