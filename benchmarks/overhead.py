@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import httpx
 import psycopg
@@ -48,6 +48,7 @@ IN_FLIGHT = 384
 GROUP = 16  # attempts a task
 COMMAND = "grep -c return calc.py"  # one process, as the peers run one
 MEAN_DELAY_S, SIGMA, SEED = 5.0, 0.8, 1
+FINAL = ("succeeded", "failed", "cancelled")
 SPECIALS = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|end|>")
 
 
@@ -179,10 +180,8 @@ def _when_ready(var: Path, process: subprocess.Popen[Any]) -> str:
     raise SystemExit("the stack was not ready after 120 s")
 
 
-def run_on_the_stack(url: str, recipe_text: str, tasks: Path, load: Load, var: Path) -> float:
-    """Import the tasks, launch the recipe, wait for the run's end; wall seconds from the first
-    claimed to the last completed attempt. Fails where an attempt failed or a turn is missing.
-    """
+def prepare(url: str, tasks: Path, var: Path) -> httpx.Client:
+    """Import the tasks; a client of the API that may launch."""
 
     def manage(*arguments: str) -> str:
         environment = {**os.environ, "LONGTAIL_VAR": str(var)}
@@ -190,42 +189,52 @@ def run_on_the_stack(url: str, recipe_text: str, tasks: Path, load: Load, var: P
         return subprocess.check_output(command, cwd=ROOT, env=environment, text=True).strip()
 
     manage("import_tasks", str(tasks), "--name", "overhead", "--split", "held_out")
-    api = httpx.Client(
+    return httpx.Client(
         base_url=f"{url}/api/v1",
         headers={"Authorization": f"Bearer {manage('create_token', 'benchmark')}"},
         timeout=30,
     )
+
+
+def run_on_the_stack(api: httpx.Client, recipe_text: str, load: Load, var: Path) -> float:
+    """Launch the recipe and wait for the run's end; wall seconds from the first claimed to the last
+    completed attempt. Fails where an attempt failed or a turn is missing.
+    """
     answer = api.post("/runs", json={"source": recipe_text})
     if answer.status_code >= 300:
         raise SystemExit(f"the launch was refused: {answer.text}")
     run_id = answer.json()["id"]
     dsn = f"host={(var / 'services' / 'run').resolve()} user=postgres dbname=longtail"
-    while (status := _value(dsn, "SELECT status FROM runs_run WHERE id = %s", run_id)) not in (
-        "succeeded",
-        "failed",
-        "cancelled",
-    ):
-        time.sleep(0.5)
-    num_failed = _value(
-        dsn, "SELECT count(*) FROM runs_attempt WHERE run_id = %s AND status <> 'completed'", run_id
-    )
-    num_turns = _value(
-        dsn,
-        "SELECT count(*) FROM runs_turn t JOIN runs_attempt a ON a.id = t.attempt_id"
-        " WHERE a.run_id = %s",
-        run_id,
-    )
-    if status != "succeeded" or num_failed or num_turns != load.num_trajectories * load.num_turns:
-        raise SystemExit(f"run {status}, {num_failed} attempts not completed, {num_turns} turns")
-    span = "SELECT extract(epoch FROM max(finished_at) - min(started_at)) FROM runs_attempt"
-    return float(_value(dsn, f"{span} WHERE run_id = %s", run_id))
+    with psycopg.connect(dsn, autocommit=True) as connection:
 
+        def value(query: LiteralString) -> Any:
+            row = connection.execute(query, [run_id]).fetchone()
+            assert row is not None
+            return row[0]
 
-def _value(dsn: str, query: str, run_id: int) -> Any:
-    with psycopg.connect(dsn) as connection:
-        row = connection.execute(query, [run_id]).fetchone()  # type: ignore[arg-type]
-    assert row is not None
-    return row[0]
+        while (status := value("SELECT status FROM runs_run WHERE id = %s")) not in FINAL:
+            time.sleep(0.5)
+        num_failed = value(
+            "SELECT count(*) FROM runs_attempt WHERE run_id = %s AND status <> 'completed'"
+        )
+        num_turns = value(
+            "SELECT count(*) FROM runs_turn t JOIN runs_attempt a ON a.id = t.attempt_id"
+            " WHERE a.run_id = %s"
+        )
+        if (
+            status != "succeeded"
+            or num_failed
+            or num_turns != load.num_trajectories * load.num_turns
+        ):
+            raise SystemExit(
+                f"run {status}, {num_failed} attempts not completed, {num_turns} turns"
+            )
+        return float(
+            value(
+                "SELECT extract(epoch FROM max(finished_at) - min(started_at)) FROM runs_attempt"
+                " WHERE run_id = %s"
+            )
+        )
 
 
 def measure_cpu(load: Load, folder: Path) -> dict[str, float]:
@@ -239,10 +248,11 @@ def measure_cpu(load: Load, folder: Path) -> dict[str, float]:
         scripted_engine(load, chat, folder) as (engine_url, engine_pid),
         stack(var, num_rollout_workers=IN_FLIGHT // 64) as (url, up_pid),
     ):
-        before = processes.sample()
         text = recipe(load, folder / "model", engine_url)
+        api = prepare(url, folder / "tasks", var)
+        before = processes.sample()
         with processes.PeakMemory() as memory:
-            wall_s = run_on_the_stack(url, text, folder / "tasks", load, var)
+            wall_s = run_on_the_stack(api, text, load, var)
         processes.reap_orphans([engine_pid, up_pid])
         after = processes.sample()
     cpu_s = {
@@ -273,7 +283,8 @@ def measure_slowdown(load: Load, folder: Path) -> float:
         stack(var, num_rollout_workers=IN_FLIGHT // 64) as (url, _),
     ):
         text = recipe(load, folder / "model", engine_url)
-        return run_on_the_stack(url, text, folder / "tasks", load, var) / load.ideal_s
+        api = prepare(url, folder / "tasks", var)
+        return run_on_the_stack(api, text, load, var) / load.ideal_s
 
 
 def main() -> None:

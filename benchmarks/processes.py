@@ -25,19 +25,19 @@ from typing import Self
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PR_SET_CHILD_SUBREAPER = 36
 
-# The first rule whose words are all in the command line names the part; descendants inherit it
-# unless a rule of their own says otherwise.
+# The first part whose words are all in the command line; without one, what its parent is.
 PARTS = (
     ("postgres", ("postgres",)),
     ("valkey", ("valkey",)),
     ("web", ("uvicorn",)),
-    ("control", ("celery", "control@")),
-    ("beat", ("celery", "beat")),
-    ("rollout", ("celery", "rollout")),
-    ("train", ("celery", "train@")),
-    ("engine", ("celery", "engine@")),
+    ("beat", ("celery", " beat ")),
+    ("control", ("celery", "-n control@")),
+    ("rollout", ("celery", "-n rollout")),
+    ("train", ("celery", "-n train@")),
+    ("engine", ("celery", "-n engine@")),
+    ("spawner", ("spawner.py",)),
     ("scripted engine", ("scripted_engine.py",)),
-    ("up", ("manage.py", "up")),
+    ("up", ("manage.py up ",)),
 )
 
 
@@ -77,10 +77,11 @@ def sample(*, with_memory: bool = False) -> Sample:
         except (OSError, UnicodeDecodeError):
             continue
         part = _part_of(command, inherited)
-        cpu_s[part] += sum(map(int, fields[11:15])) * TICK_S
+        below = "sandboxes" if part == "spawner" else part
+        cpu_s[part] += sum(map(int, fields[11:13])) * TICK_S
+        cpu_s[below] += sum(map(int, fields[13:15])) * TICK_S
         if with_memory:
             pss_mb[part] += _pss_mb(pid)
-        below = "sandboxes" if part == "rollout" else part
         waiting += [(child, below) for child in children[pid]]
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s["orphans"] = ended.ru_utime + ended.ru_stime
