@@ -20,10 +20,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
-from sandboxes.drivers import spawner
+from sandboxes.drivers import messages
 from sandboxes.drivers.base import ExecResult, SandboxSpec
 from sandboxes.drivers.files import TooLarge, find_changes, read_regular
-from sandboxes.drivers.shell import End, Numbers, Pipes, Run, Shell
+from sandboxes.drivers.shell import End, Pipes, Run, Shell
+from sandboxes.drivers.unsafe import Paths
 from sandboxes.failures import Failure, FailureClass, FailureStage
 
 GRADING_ROOTS = ("/tests", "/logs")
@@ -32,7 +33,6 @@ MAX_COMMAND_BYTES = 2**20
 WRITE_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 10.0
 _TEXT_PATH, _PAYLOAD_PATH = "/run/sandbox/command", "/run/sandbox/payload"
-_NUMBERS = Numbers(spawner.COMMANDS_FD, spawner.OUTPUT_FD, spawner.STATUS_FD, _TEXT_PATH)
 _CAPACITY = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EUSERS}
 _TEMPLATE = {errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 
@@ -61,6 +61,7 @@ class LocalSandbox:
         self._shell: Shell | None = None
         self._ended: int | None = None
         """Wait status of the last box, once it has ended."""
+        self._paths = Paths("", spec.workdir)
         self._cwd = spec.workdir
         self._scratch, self._grading = "keep", ""
         """What the next box does with these files: new or keep them; no grading files yet."""
@@ -78,6 +79,7 @@ class LocalSandbox:
             (self._text,) = self._reply()
         except OSError as error:
             raise self._cannot_start(error) from error
+        self._cwd = self._workdir = self._paths.real(spec.workdir)
         self._boot(started + spec.start_timeout_s)
         self._stage = FailureStage.EXEC
         self.timings["start"] = time.monotonic() - started
@@ -102,8 +104,9 @@ class LocalSandbox:
         """In the shell that replaces one. The agent may have broken it: then the shell comes without."""
         assert self._shell is not None
         go_back = f"cd -- {shlex.quote(self._cwd)} 2>/dev/null".encode()
-        go_to_workdir = f"cd -- {shlex.quote(self.spec.workdir)}".encode()
-        for text in (go_to_workdir, self.spec.setup.encode(), go_back):
+        go_to_workdir = f"cd -- {shlex.quote(self._workdir)}".encode()
+        setup = self._paths.rewrite(self.spec.setup.encode())
+        for text in (go_to_workdir, setup, go_back):
             run = self._shell.run(text, self.spec.setup_timeout_s, 4096)
             if run.end is not End.DONE:
                 self._end_box()
@@ -125,13 +128,13 @@ class LocalSandbox:
         with self._lock:
             started = time.monotonic()
             self._empty_roots.clear()
-            run = self._run(text, timeout_s, max_output_bytes)
+            run = self._run(self._paths.rewrite(text), timeout_s, max_output_bytes)
             exit_code, notice = run.exit_code, ""
             if run.end is not End.DONE:
                 exit_code, notice = self._after(run, timeout_s)
             duration_s = time.monotonic() - started
             self.timings["exec"] += duration_s
-            output = run.output.decode(errors="replace")
+            output = self._paths.restore(run.output.decode(errors="replace"))
             if notice and output and not output.endswith("\n"):
                 output += "\n"
             return ExecResult(
@@ -143,7 +146,7 @@ class LocalSandbox:
             if self._shell is not None:
                 self._end_box()
             self._scratch = "new"
-            self._cwd = self.spec.workdir
+            self._cwd = self._workdir
             self._sets_up_again = False
 
     def write_files(
@@ -162,9 +165,10 @@ class LocalSandbox:
             if is_empty and not files:
                 return
             self._empty_roots.clear()
-            self._write_payload(_pack(files, 0o755 if executable else 0o644))
+            real = {name: self._paths.rewrite(content) for name, content in files.items()}
+            self._write_payload(_pack(real, 0o755 if executable else 0o644))
             try:
-                self._unpack(root, is_empty=is_empty)
+                self._unpack(self._paths.real(root), is_empty=is_empty)
             finally:
                 self._write_payload(
                     b""
@@ -180,7 +184,8 @@ class LocalSandbox:
     def _unpack(self, root: str, *, is_empty: bool) -> None:
         """tar, not the shell itself: of what it writes, nothing stays in the memory of a process of the box."""
         quoted = shlex.quote(root)
-        script = f"command tar -xof {_PAYLOAD_PATH} -C {quoted}"
+        payload = shlex.quote(self._paths.real(_PAYLOAD_PATH))
+        script = f"command tar -xof {payload} -C {quoted}"
         if not is_empty:
             script = (
                 f"if [ -d {quoted} ] && [ ! -L {quoted} ]; then command find {quoted} -mindepth 1 -delete; "
@@ -193,7 +198,7 @@ class LocalSandbox:
             above = [
                 shlex.quote(str(path))
                 for path in reversed(PurePosixPath(root).parents)
-                if _is_below(str(path), self.spec.workdir)
+                if _is_below(str(path), self._workdir)
             ]
             allow = f"[ -L {quoted} ] || command chmod -R u+rwX -- {quoted} 2>/dev/null"
             if above:
@@ -214,7 +219,7 @@ class LocalSandbox:
         """See base.Sandbox. Only files that outlive a shell: below workdir, /tests and /logs; else ValueError."""
         path = check_path(path)
         if _is_below(path, self.spec.workdir):
-            directory, parts = "workdir", posixpath.relpath(path, self.spec.workdir).split("/")
+            directory, parts = "workdir", path[len(self.spec.workdir) + 1 :].split("/")
         elif any(_is_below(path, root) for root in GRADING_ROOTS):
             directory, parts = "grading", path.strip("/").split("/")
         else:
@@ -249,7 +254,7 @@ class LocalSandbox:
                 self._socket.settimeout(END_TIMEOUT_S)
                 message: object = ""
                 while message is not None:
-                    message, fds = spawner.receive(self._socket)
+                    message, fds = messages.receive(self._socket)
                     for fd in fds:
                         os.close(fd)
             self._socket.close()
@@ -284,7 +289,9 @@ class LocalSandbox:
             raise self._cannot_start(error) from error
         self._ended, self._scratch = None, "keep"
         self._grading = "keep" if self._grading else ""
-        self._shell = Shell(Pipes(commands, output, status, self._text), _NUMBERS)
+        self._shell = Shell(
+            Pipes(commands, output, status, self._text), self._paths.real(_TEXT_PATH)
+        )
         run = self._shell.run(self._prepare(), deadline - time.monotonic(), 4096)
         if run.end is End.DONE:
             self._cwd = run.cwd
@@ -313,15 +320,16 @@ class LocalSandbox:
         limits = {
             "c": 0,
             "n": 1024,
-            "u" if self._is_bash else "p": spec.max_processes,
             "f": max(spec.disk_bytes, 64 * 2**20) // 1024 * kib,
             "v": spec.memory_bytes // 1024,
         }
+        if not self._paths.folder:  # there it would count those of all sandboxes
+            limits["u" if self._is_bash else "p"] = spec.max_processes
         lines = [f"ulimit -{letter} {value}" for letter, value in limits.items()]
         # the kernel shall take a box before a worker or the database
         lines.append("echo 900 2>/dev/null >/proc/self/oom_score_adj")
         lines.append(
-            f"cd -- {shlex.quote(self._cwd)} 2>/dev/null || cd -- {shlex.quote(spec.workdir)}"
+            f"cd -- {shlex.quote(self._cwd)} 2>/dev/null || cd -- {shlex.quote(self._workdir)}"
         )
         return "\n".join(lines).encode()
 
@@ -329,7 +337,7 @@ class LocalSandbox:
         """Exit code and notice of a command that did not report its end. Raises Failure(exec, lost)."""
         was_killed = run.end is not End.GONE
         status = self._end_box(is_gone=not was_killed)
-        where = f"the next command runs in a new shell in {self._cwd}"
+        where = f"the next command runs in a new shell in {self._paths.restore(self._cwd)}"
         if run.end is End.TIMEOUT:
             return 124, f"[stopped after {timeout_s:g} s: all processes were killed; {where}]\n"
         if run.end is End.FLOOD:
@@ -398,7 +406,7 @@ class LocalSandbox:
 
     def _send(self, op: str, **fields: str) -> None:
         try:
-            spawner.send(self._socket, {"op": op, **fields}, [])
+            messages.send(self._socket, {"op": op, **fields}, [])
         except OSError as error:
             with contextlib.suppress(OSError):
                 while True:
@@ -412,7 +420,7 @@ class LocalSandbox:
 
     def _next(self) -> list[int] | None:
         """The descriptors of an answer, or None for the news that a box has ended. Raises OSError, Failure."""
-        message, fds = spawner.receive(self._socket)
+        message, fds = messages.receive(self._socket)
         if message is None:
             raise self._lost("the spawner is gone")
         if "ended" in message:
@@ -422,6 +430,8 @@ class LocalSandbox:
             raise self._lost(f"the sandbox outlived its lifetime of {self.spec.lifetime_s:g} s")
         if "error" in message:
             raise OSError(message["errno"], message["error"])
+        if message["folder"]:
+            self._paths = Paths(message["folder"], self.spec.workdir)
         return fds
 
 

@@ -1,13 +1,14 @@
 """The `local` driver: a bubblewrap box per attempt over an overlay of the task's template. No root, no daemon.
 
-Who starts, kills and reaps a box, and what it is made of: spawner.py. One sandbox seen from its owner: box.py.
-How a command runs in it: shell.py.
+Who starts, kills and reaps a box: spawner.py. What it is made of: bubblewrap.py, seccomp.py. One sandbox seen
+from its owner: box.py. How a command runs in it: shell.py.
 
 Isolation: user, mount, pid, net, ipc and uts namespaces of its own, no capabilities, no further user namespaces,
 a seccomp filter, a read-only root with this machine's /usr, a disk of limited bytes and inodes, rlimits for each
 process, and a process limit for the box. The kernel is shared: good against accidents and hostile commands, not
 against kernel exploits. Without a cgroup the memory of a box is bounded for each process only, not for all
-together: the level is called `bwrap+rlimits`.
+together: the level is called `bwrap+rlimits`. Where no box can be made, and only with
+LONGTAIL_UNSAFE_LOCAL_SANDBOX=1, there is a level `unsafe` without any wall (unsafe.py).
 
 Under root, boxes belong to uid 200001 (`LocalDriver(uid=, gid=)`): it must be able to reach the template through
 every directory above it, and what an agent may edit must belong to it, so give a copy that was chowned. Under
@@ -31,9 +32,10 @@ import tempfile
 import threading
 from pathlib import Path
 
-from sandboxes.drivers import spawner
+from sandboxes.drivers import messages, spawner
 from sandboxes.drivers.base import Capabilities, SandboxSpec
 from sandboxes.drivers.box import LocalSandbox, check_path
+from sandboxes.drivers.bubblewrap import PATH
 from sandboxes.drivers.seccomp import seccomp_program
 from sandboxes.failures import Failure, FailureClass, FailureStage
 
@@ -62,12 +64,30 @@ class LocalDriver:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._is_closed = False
+        self._why_unsafe = ""
         self._num_oom_kills = count_oom_kills()
         with contextlib.suppress(Failure):  # said by probe(), and by each start()
             self._connect()
 
     def probe(self) -> Capabilities:
         """Run one real sandbox and look at each property from inside."""
+        try:
+            found = self._look_inside()
+        except Failure as failure:
+            if not _may_be_unsafe() or self._why_unsafe:
+                return Capabilities(self.name, "none", {}, (failure.message,))
+            with self._lock:
+                self._drop_spawner()
+                self._why_unsafe = failure.message
+            found = []
+        if self._why_unsafe:
+            features = dict.fromkeys(_FEATURES, False)
+            return Capabilities(self.name, "unsafe", features, (self._why_unsafe,))
+        features = {name: name in found for name in _FEATURES}
+        missing = [text for name, text in _FEATURES.items() if text and not features[name]]
+        return Capabilities(self.name, "bwrap+rlimits", features, tuple(missing))
+
+    def _look_inside(self) -> list[str]:
         directory = Path(tempfile.mkdtemp(prefix="longtail-probe-"))
         try:
             template = directory / "template"
@@ -78,14 +98,9 @@ class LocalDriver:
                 if os.geteuid() == 0:
                     os.chown(path, self._uid, self._gid)
             with contextlib.closing(self.start(SandboxSpec("probe", template))) as sandbox:
-                found = sandbox.exec(_PROBE, timeout_s=20.0).output.split()
-        except Failure as failure:
-            return Capabilities(self.name, "none", {}, (failure.message,))
+                return sandbox.exec(_PROBE, timeout_s=20.0).output.split()
         finally:
             shutil.rmtree(directory, ignore_errors=True)
-        features = {name: name in found for name in _FEATURES}
-        missing = [text for name, text in _FEATURES.items() if text and not features[name]]
-        return Capabilities(self.name, "bwrap+rlimits", features, tuple(missing))
 
     def start(self, spec: SandboxSpec) -> LocalSandbox:
         """Raises Failure: start/boot_fail, start_timeout, capacity, task_defect (a spec that cannot be);
@@ -141,10 +156,10 @@ class LocalDriver:
             "lifetime_s": spec.lifetime_s,
         }
         try:
-            spawner.send(self._connect(), request, [peer.fileno()])
+            messages.send(self._connect(), request, [peer.fileno()])
         except OSError:  # it has died since: the next one may live
             try:
-                spawner.send(self._connect(), request, [peer.fileno()])
+                messages.send(self._connect(), request, [peer.fileno()])
             except OSError as error:
                 raise _cannot_start(f"the spawner does not answer: {error}") from error
 
@@ -171,25 +186,38 @@ class LocalDriver:
             return self._control
 
     def _start_spawner(self) -> None:
-        bwrap = shutil.which("bwrap")
-        if bwrap is None:
-            raise _cannot_start(f"bubblewrap is missing: {INSTALL}")
+        """Sets _control and _process, and why_unsafe if it can be no better. Raises Failure(start, boot_fail)."""
+        if self._why_unsafe:
+            self._run_spawner("unsafe", "")
+            return
+        try:
+            bwrap = shutil.which("bwrap")
+            if bwrap is None:
+                raise _cannot_start(f"bubblewrap is missing: {INSTALL}")
+            self._run_spawner("bubblewrap", bwrap)
+        except Failure as failure:
+            if not _may_be_unsafe():
+                raise
+            self._why_unsafe = failure.message
+            self._run_spawner("unsafe", "")
+
+    def _run_spawner(self, kind: str, bwrap: str) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         program = seccomp_program(platform.machine()) or b""
         numbers = [str(n) for n in (theirs.fileno(), os.getpid(), self._uid, self._gid)]
-        command = [sys.executable, "-ISB", spawner.__file__]
+        command = [sys.executable, "-ISB", "-c", spawner.COMMAND, str(Path(__file__).parents[2])]
         with theirs:
             self._process = subprocess.Popen(
-                [*command, *numbers, bwrap, self._shell, program.hex()],
+                [*command, *numbers, kind, bwrap, self._shell, program.hex()],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env={"PATH": spawner.PATH},
+                env={"PATH": PATH},
                 cwd="/",
                 start_new_session=True,  # Ctrl-C is for the supervisor to handle
             )
         self._control.settimeout(30.0)
         try:
-            reply, _ = spawner.receive(self._control)
+            reply, _ = messages.receive(self._control)
         except OSError as error:
             reply = {"error": str(error)}
         self._control.settimeout(None)
@@ -213,6 +241,10 @@ class LocalDriver:
         self._control = self._process = None
 
 
+def _may_be_unsafe() -> bool:
+    return os.environ.get("LONGTAIL_UNSAFE_LOCAL_SANDBOX") == "1"
+
+
 def _cannot_start(message: str) -> Failure:
     return Failure(FailureStage.START, FailureClass.BOOT_FAIL, message)
 
@@ -226,7 +258,7 @@ def _check(spec: SandboxSpec) -> None:
         problem = f"{spec.workdir} cannot be a task's directory"
     elif any("\0" in text for text in texts) or any(not n or "=" in n for n in spec.env):
         problem = "its environment has a name or a value that no process can have"
-    elif sum(map(len, texts)) > spawner.MAX_MESSAGE // 8:
+    elif sum(map(len, texts)) > messages.MAX_BYTES // 8:
         problem = "its environment is too large"
     else:
         return

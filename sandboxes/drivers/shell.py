@@ -20,6 +20,7 @@ import contextlib
 import fcntl
 import os
 import select
+import shlex
 import termios
 import time
 from dataclasses import dataclass
@@ -29,9 +30,12 @@ from typing import NamedTuple
 # A flood is stopped, not drained until its time is over: it would cost a core.
 MAX_TOTAL_BYTES = 64 * 2**20
 
+COMMANDS_FD, OUTPUT_FD, STATUS_FD = 7, 8, 9
+"""The shell's own descriptors. One digit: dash knows no other."""
+
 _LINE = (
-    "command . {text} </dev/null >&{output} 2>&{output} {output}>&- {status}>&- {commands}>&-; "
-    '{{ command printf \'%s %d %s\\0\' {nonce} "$?" "$PWD"; }} >&{status} 2>&{status}\n'
+    "command . {text} </dev/null >&8 2>&8 7>&- 8>&- 9>&-; "
+    '{{ command printf \'%s %d %s\\0\' {nonce} "$?" "$PWD"; }} >&9 2>&9\n'
 )
 
 
@@ -60,16 +64,6 @@ class Pipes(NamedTuple):
     output: int
     status: int
     text: int
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """The descriptors that the shell itself has, and the path of the text file as it sees it."""
-
-    commands: int
-    output: int
-    status: int
-    text: str
 
 
 class Output:
@@ -104,14 +98,15 @@ class Output:
 class Shell:
     """Owns its three pipes, not the text file. Used by one thread at a time."""
 
-    def __init__(self, pipes: Pipes, numbers: Numbers) -> None:
-        self._pipes, self._numbers = pipes, numbers
+    def __init__(self, pipes: Pipes, text_path: str) -> None:
+        """text_path: the text file as the shell sees it."""
+        self._pipes, self._text_path = pipes, shlex.quote(text_path)
         self._poll = select.poll()
         self._poll.register(pipes.status, select.POLLIN)
         self._poll.register(pipes.output, select.POLLIN)
         self._pending = array.array("i", [0])
         # bash reads on from a copy of its own
-        self._first = f"exec {numbers.commands}<&-\n"
+        self._first = f"exec {COMMANDS_FD}<&-\n"
 
     def close(self) -> None:
         for fd in self._pipes[:3]:
@@ -127,7 +122,7 @@ class Shell:
         nonce = os.urandom(8).hex()
         os.pwrite(self._pipes.text, text, 0)
         os.ftruncate(self._pipes.text, len(text))
-        line = self._first + _LINE.format(**vars(self._numbers), nonce=nonce)
+        line = self._first + _LINE.format(text=self._text_path, nonce=nonce)
         self._first = ""
         with contextlib.suppress(BrokenPipeError):  # the ends of the other pipes follow
             os.write(self._pipes.commands, line.encode())

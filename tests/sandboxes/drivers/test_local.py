@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,20 +14,13 @@ import pytest
 from sandboxes.drivers.base import SandboxSpec
 from sandboxes.drivers.local import LocalDriver
 from sandboxes.failures import Failure, FailureClass, FailureStage
-from tests.sandboxes.drivers.conftest import Start, is_alive, processes_below
+from tests.sandboxes.drivers.conftest import Start, processes_below, wait_until_gone
 
 ROOT = Path(__file__).parents[3]
 
 
-def wait_until_gone(pids: list[int]) -> list[int]:
-    deadline = time.monotonic() + 10
-    while (alive := [pid for pid in pids if is_alive(pid)]) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return alive
-
-
 def is_spawner(pid: int) -> bool:
-    return b"spawner.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b"sandboxes.drivers.spawner" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 @pytest.fixture
