@@ -180,6 +180,7 @@ def reference_lines(measured: dict[str, Any]) -> dict[str, dict[str, float]]:
     names = {
         "with_repetition": f"blind, {cap} tries",
         "distinct": f"blind, {cap} distinct tries",
+        "in_listed_order": f"a script: tries 1 to {cap} in order",
     }
     lines = {}
     for key, name in names.items():

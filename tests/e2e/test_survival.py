@@ -6,6 +6,8 @@ infrastructure failure may have a reward, and every gap must have a sentence in 
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -134,8 +136,15 @@ def committed(stack: Stack, run: int) -> dict[str, int]:
 
 
 def test_a_rollout_worker_killed_mid_turn(stack: Stack, run_id: int) -> None:
-    stack.wait_for(lambda: in_flight(stack, run_id) > 4, 60, "trajectories in flight")
-    stack.kill("celery", "-n rollout1@")
+    def busiest() -> int:
+        rows = stack.query(
+            "SELECT w.pid FROM runs_attempt a JOIN runs_worker w ON w.id = a.worker_id"
+            " WHERE a.run_id = %s AND a.status = 'running' GROUP BY w.pid ORDER BY count(*) DESC",
+            run_id,
+        )
+        return rows[0]["pid"] if rows else 0
+
+    os.kill(stack.wait_for(busiest, 60, "a worker with trajectories in flight"), signal.SIGKILL)
 
     stack.wait_for(
         lambda: stack.value(
