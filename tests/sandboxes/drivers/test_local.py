@@ -258,7 +258,7 @@ def test_a_dead_spawner_loses_its_sandboxes_and_the_next_start_gets_another(
 
 
 _ROLLOUT_PROCESS = """
-import sys, threading, time
+import os, sys, threading, time
 from pathlib import Path
 from sandboxes.drivers.base import SandboxSpec
 from sandboxes.drivers.local import LocalDriver
@@ -270,7 +270,10 @@ boxes = [drivers[0].start(SandboxSpec(str(n), template)) for n in range(3)]
 boxes[0].exec("(setsid nohup sleep 1000 &); sleep 1000 &", timeout_s=60)
 threading.Thread(target=lambda: boxes[1].exec("trap '' TERM HUP; sleep 1000", timeout_s=900)).start()
 time.sleep(0.3)
-print("ready", flush=True)
+# a child that has inherited our end of every socket to the spawner
+child = os.fork()
+if child:
+    print(child, flush=True)
 time.sleep(1000)
 """
 
@@ -283,14 +286,15 @@ def test_nothing_outlives_a_killed_rollout_process(
         [sys.executable, "-c", _ROLLOUT_PROCESS, str(template)], stdout=subprocess.PIPE, cwd=ROOT
     ) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        below = processes_below(process.pid)
+        child = int(process.stdout.readline())
+        below = set(processes_below(process.pid)) - {child}
         assert (
             len(below) >= 1 + 2 * 3 + 3
         )  # the spawner, three boxes of bwrap and shell, three sleeps
         process.send_signal(how)
         process.wait()
-    assert wait_until_gone(below) == []
+        assert wait_until_gone(list(below)) == []
+        os.kill(child, signal.SIGKILL)
 
 
 def test_a_closed_driver_ends_its_spawner_and_starts_no_more(
