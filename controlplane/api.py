@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
 import orjson
+from django.db import IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions, renderers, serializers, status
 from rest_framework.request import Request
@@ -13,6 +15,8 @@ from rest_framework.response import Response
 
 from controlplane.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from controlplane.pages import DEFAULT_LIMIT, MAX_LIMIT, Rows
+
+log = logging.getLogger(__name__)
 
 STATUS_OF: dict[type[DomainError], int] = {
     Invalid: status.HTTP_422_UNPROCESSABLE_ENTITY,
@@ -50,6 +54,10 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
         category = next(kind for kind in STATUS_OF if isinstance(error, kind))
         fields = [{"pointer": e.pointer, "message": e.message} for e in error.errors]
         return problem(error.code, error.message, STATUS_OF[category], fields)
+    if isinstance(error, IntegrityError):
+        log.info("two writers at once: %s", error)
+        sentence = "Somebody else wrote the same at the same moment; look and try again."
+        return problem("conflict", sentence, status.HTTP_409_CONFLICT)
     if isinstance(error, Http404):
         return problem("not_found", "There is no such thing.", status.HTTP_404_NOT_FOUND)
     if isinstance(error, exceptions.ValidationError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 
 class _Event(BaseModel):
@@ -53,11 +53,17 @@ class EventAdded(_Event):
     sentence: str
 
 
+# What JSON cannot hold comes as a word (ser_json_inf_nan).
+_FLOAT_OR_WORD = {
+    "anyOf": [{"type": "number"}, {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}]
+}
+
+
 class MetricPointData(_Event):
     name: str
     resume: int
     step: int
-    value: float
+    value: Annotated[float, WithJsonSchema(_FLOAT_OR_WORD)]
     at: datetime
 
 

@@ -88,8 +88,15 @@ class Client:
     ) -> Row:
         """Launch a recipe (YAML). Raises Refused with a pointer per wrong field."""
         body = _without_none(source=source, name=name, project=project)
-        key = idempotency_key or uuid.uuid4().hex
-        return self._send("POST", "runs", RETRIES, json=body, headers={"Idempotency-Key": key})
+        headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+        try:
+            return self._send("POST", "runs", RETRIES, json=body, headers=headers)
+        except Refused as error:
+            if error.code != "conflict":
+                raise
+        # The first request is still at work: its answer was lost, its run is there in a moment.
+        time.sleep(self._retry_after_s)
+        return self._send("POST", "runs", RETRIES, json=body, headers=headers)
 
     def preflight(self, source: str, *, project: str | None = None) -> Row:
         """{is_launchable, checks}: everything that a launch would check; changes nothing."""

@@ -60,6 +60,14 @@ def test_a_launch_is_tried_again_with_the_same_key() -> None:
     assert keys[0] == keys[1]
 
 
+def test_a_launch_whose_first_request_is_still_at_work_gets_its_run() -> None:
+    problem = {"status": 409, "code": "conflict", "title": "Somebody was first."}
+    server = Server(httpx.ReadTimeout("lost"), httpx.Response(409, json=problem), ok(RUN))
+
+    assert client_of(server).launch("recipe") == RUN
+    assert len({request.headers["Idempotency-Key"] for request in server.requests}) == 1
+
+
 def test_two_launches_have_two_keys() -> None:
     server = Server(ok(RUN), ok(RUN))
     client = client_of(server)

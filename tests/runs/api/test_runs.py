@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from django.db import connection, transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -54,6 +57,40 @@ def test_a_launch_answers_the_run_and_the_same_key_launches_nothing_more(
     assert [stage["name"] for stage in first.json()["stages"]] == ["base", "rl-training"]
     assert other.status_code == 409
     assert other.json()["code"] == "idempotency_key_reused"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_launches_at_once_with_one_key_the_second_is_a_conflict(
+    client: APIClient, tmp_path: Path
+) -> None:
+    source = launchable_recipe(factories.ProjectFactory(), tmp_path)
+    answers: list[Any] = []
+
+    def launch() -> None:
+        try:
+            answers.append(post(client, "runs", {"source": source}, **{"Idempotency-Key": "k"}))
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=launch)
+    with transaction.atomic():
+        factories.RunFactory(idempotency_key="k")
+        thread.start()
+        wait_until_somebody_waits_for_a_lock()
+    thread.join()
+
+    assert answers[0].status_code == 409
+    assert answers[0].json()["code"] == "conflict"
+    assert Run.objects.count() == 1
+
+
+def wait_until_somebody_waits_for_a_lock() -> None:
+    with connection.cursor() as cursor:
+        while True:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            if cursor.fetchone()[0]:
+                return
+            time.sleep(0.02)
 
 
 def test_a_refused_recipe_names_every_wrong_field(client: APIClient) -> None:
