@@ -244,8 +244,11 @@ def test_a_change_that_nobody_published_is_in_the_next_beacon(browser: Browser, 
 
 
 def test_after_valkey_dropped_the_subscription_a_beacon_comes_and_events_flow_again(
-    browser: Browser, run: Run
+    browser: Browser, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(
+        consumers, "BEACON_EVERY_S", 600
+    )  # not the regular one: the one of recovery
     topic = events.run_topic(run.project_id, run.pk)
     before = browser.follow(topic)["cursors"]
     valkey = redis.Redis.from_url(settings.REDIS_URL)
