@@ -166,20 +166,16 @@ class LocalSandbox:
                 return
             self._empty_roots.clear()
             real = {name: self._paths.rewrite(content) for name, content in files.items()}
-            self._write_payload(_pack(real, 0o755 if executable else 0o644))
-            try:
-                self._unpack(self._paths.real(root), is_empty=is_empty)
-            finally:
-                self._write_payload(
-                    b""
-                )  # it may be the hidden tests: the agent's code could read it, too
-
-    def _write_payload(self, data: bytes) -> None:
-        with self._opened("payload") as fd:
-            os.ftruncate(fd, 0)
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
+            archive = _pack(real, 0o755 if executable else 0o644)
+            with self._opened("payload") as fd:
+                try:
+                    with open(fd, "wb", closefd=False) as payload:
+                        payload.write(archive)
+                    self._unpack(self._paths.real(root), is_empty=is_empty)
+                finally:
+                    os.ftruncate(
+                        fd, 0
+                    )  # it may be the hidden tests: the agent's code could read it
 
     def _unpack(self, root: str, *, is_empty: bool) -> None:
         """tar, not the shell itself: of what it writes, nothing stays in the memory of a process of the box."""

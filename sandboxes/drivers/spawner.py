@@ -41,7 +41,9 @@ from sandboxes.drivers.bubblewrap import Bubblewrap, give_up_root
 from sandboxes.drivers.shell import COMMANDS_FD, OUTPUT_FD, STATUS_FD
 from sandboxes.drivers.unsafe import Unsafe
 
-COMMAND = "import sys; sys.path.append(sys.argv.pop(1)); import sandboxes.drivers.spawner as s; s.main()"
+COMMAND = (
+    "import sys; sys.path.append(sys.argv.pop(1)); import sandboxes.drivers.spawner as s; s.main()"
+)
 """For `python -ISB -c`, then: the folder of the package, control descriptor, parent's pid, uid, gid, "bubblewrap"
 or "unsafe", bwrap, shell, seccomp program in hex."""
 
