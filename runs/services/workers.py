@@ -7,8 +7,9 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models.functions import Now
 
-from runs.models import Attempt, Engine, Node, Stage, Worker
+from runs.models import Attempt, Engine, Node, Run, Stage, Worker
 from runs.services.attempts import expire_attempts
+from runs.services.events import say
 from sandboxes.services import end_sandboxes
 
 
@@ -78,6 +79,15 @@ def lose_worker(worker: Worker, *, now: datetime, sentence: str) -> None:
     held = list(Attempt.objects.filter(worker=worker, status__in=Attempt.IN_FLIGHT))
     expire_attempts(held, now=now, sentence=sentence)
     end_sandboxes([attempt.pk for attempt in held], now=now)
+    for run in Run.objects.filter(attempts__in=[attempt.pk for attempt in held]).distinct():
+        num = sum(attempt.run_id == run.pk for attempt in held)
+        say(
+            run,
+            "worker_lost",
+            f"{sentence} {num} trajectories are tried again.",
+            now=now,
+            level="warning",
+        )
     Stage.objects.filter(lease_worker=worker, lease_token__isnull=False).update(
         lease_expires_at=now
     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import yaml
 
 from tests.e2e.conftest import Stack
 
-NUM_STEPS = 14
+NUM_STEPS = 80
 
 
 def recipe(folder: Path, **changes: Any) -> str:
@@ -46,7 +48,7 @@ def recipe(folder: Path, **changes: Any) -> str:
             },
             "sandbox": {"memory_mb": 256, "disk_mb": 16, "max_processes": 32, "lifetime_s": 600},
             "trainer": {"checkpoint_every": 2, "max_auto_resumes": 5},
-            "rollout": {"max_in_flight": 16, "max_infra_attempts": 8},
+            "rollout": {"max_in_flight": 32, "max_infra_attempts": 8},
             "stages": [
                 {
                     "kind": "sft",
@@ -62,7 +64,7 @@ def recipe(folder: Path, **changes: Any) -> str:
                     "name": "rl-training",
                     "task_set": "train",
                     "num_steps": NUM_STEPS,
-                    "groups_per_step": 2,
+                    "groups_per_step": 4,
                     "group_size": 4,
                     "max_staleness": 2,
                     "algorithm": {"learning_rate": 1e-4},
@@ -102,12 +104,13 @@ def events(stack: Stack, run: int, kind: str) -> list[str]:
     return [row["sentence"] for row in rows]
 
 
-def goes_on(stack: Stack, run: int, *, seconds: float = 90) -> None:
-    """One more step is done than now, or all are."""
+@contextmanager
+def surviving(stack: Stack, run: int, *, seconds: float = 90) -> Iterator[None]:
+    """What happens inside does not keep the run from finishing two more steps than it had begun."""
     before = steps_done(stack, run)
-    stack.wait_for(
-        lambda: steps_done(stack, run) > before or ended(stack, run), seconds, "one more step"
-    )
+    assert not ended(stack, run), "the run ended before this test could harm it: raise NUM_STEPS"
+    yield
+    stack.wait_for(lambda: steps_done(stack, run) >= before + 2, seconds, "two more steps")
 
 
 def ended(stack: Stack, run: int) -> bool:
@@ -144,48 +147,40 @@ def test_a_rollout_worker_killed_mid_turn(stack: Stack, run_id: int) -> None:
         )
         return rows[0]["pid"] if rows else 0
 
-    os.kill(stack.wait_for(busiest, 60, "a worker with trajectories in flight"), signal.SIGKILL)
-
-    stack.wait_for(
-        lambda: stack.value(
-            "SELECT count(*) FROM runs_attempt WHERE run_id = %s AND failure_class = 'lost'", run_id
-        ),
-        60,
-        "the worker's attempts to be given up",
-    )
-    goes_on(stack, run_id)
+    lost = "SELECT count(*) FROM runs_attempt WHERE run_id = %s AND failure_class = 'lost'"
+    with surviving(stack, run_id):
+        pid = stack.wait_for(busiest, 60, "a worker with trajectories in flight")
+        os.kill(pid, signal.SIGKILL)
+        stack.wait_for(lambda: stack.value(lost, run_id), 60, "its attempts to be given up")
+    assert events(stack, run_id, "worker_lost")
 
 
 def test_the_trainer_killed_mid_step(stack: Stack, run_id: int) -> None:
     before = len(events(stack, run_id, "trainer_lost"))
-    stack.kill("workers.trainer")
-
-    stack.wait_for(
-        lambda: len(events(stack, run_id, "trainer_lost")) > before, 60, "a sentence on the trainer"
-    )
-    goes_on(stack, run_id)
+    with surviving(stack, run_id, seconds=120):
+        stack.kill("workers.trainer")
+        stack.wait_for(
+            lambda: len(events(stack, run_id, "trainer_lost")) > before, 60, "a sentence on it"
+        )
     assert stack.value("SELECT resume FROM runs_run WHERE id = %s", run_id) >= 1
 
 
 def test_an_engine_killed_mid_generation(stack: Stack, run_id: int) -> None:
-    stack.kill("workers.engines.reference")
-
-    stack.wait_for(lambda: events(stack, run_id, "engine_lost"), 60, "a sentence on the engine")
-    goes_on(stack, run_id)
+    with surviving(stack, run_id):
+        stack.kill("workers.engines.reference")
+        stack.wait_for(lambda: events(stack, run_id, "engine_lost"), 60, "a sentence on it")
 
 
 def test_the_control_worker_killed(stack: Stack, run_id: int) -> None:
-    stack.kill("celery", "-n control@")
-
-    goes_on(stack, run_id)
+    with surviving(stack, run_id):
+        stack.kill("celery", "-n control@")
 
 
 @pytest.mark.parametrize("service", ["valkey-server", "postgres -D"])
 def test_a_service_killed_loses_no_committed_row(stack: Stack, run_id: int, service: str) -> None:
     before = committed(stack, run_id)
-    stack.kill(*service.split())
-
-    goes_on(stack, run_id, seconds=120)
+    with surviving(stack, run_id, seconds=120):
+        stack.kill(*service.split())
     after = committed(stack, run_id)
     assert all(after[name] >= before[name] for name in before), (before, after)
 
