@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -40,13 +41,13 @@ def extend(model: Model, keys: Tensor, values: Tensor, rows: Rows) -> Tensor:
 
     keys, values [layers, slots, context, kv_heads, hd].
     """
-    counts = torch.tensor(rows.counts)
-    ends = counts.cumsum(0)
+    starts, counts = np.array(rows.starts), np.array(rows.counts)
+    ends = counts.cumsum()
     # Position of token n of row r: starts[r] + n - (where r begins in ids).
-    offsets = torch.tensor(rows.starts) - ends + counts
-    positions = torch.arange(len(rows.ids)) + offsets.repeat_interleave(counts)
-    where = torch.tensor(rows.slots).repeat_interleave(counts) * keys.shape[2] + positions
-    cos, sin = model.cos[positions, None], model.sin[positions, None]
+    positions = np.arange(len(rows.ids)) + (starts - ends + counts).repeat(counts)
+    where = torch.from_numpy(np.array(rows.slots).repeat(counts) * keys.shape[2] + positions)
+    at = torch.from_numpy(positions)
+    cos, sin = model.cos[at, None], model.sin[at, None]
     sight = Sight(rows)
     x: Tensor = model.embed(rows.ids)
     last = len(model.layers) - 1
@@ -56,7 +57,8 @@ def extend(model: Model, keys: Tensor, values: Tensor, rows: Rows) -> Tensor:
         values[i].flatten(0, 1).index_copy_(0, where, v)
         attended = sight.attend(q, keys[i], values[i])
         if i == last and len(x) > len(ends):
-            x, attended = x[ends - 1], attended[ends - 1]
+            final = torch.from_numpy(ends - 1)
+            x, attended = x[final], attended[final]
         x = layer.finish(x, attended)
     y: Tensor = model.norm(x)
     return y
