@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import time
@@ -121,7 +120,6 @@ class Keeper:
     def __init__(self, process: Process, logs: Path, say: Callable[[str, str], None]) -> None:
         self.process = process
         self.log = logs / f"{process.name}.log"
-        self.exits = logs / "exits.jsonl"
         self.say = say
         self.child: asyncio.subprocess.Process | None = None
         self.started_at = 0.0
@@ -179,9 +177,10 @@ class Keeper:
             await child.wait()
             lived_s = time.monotonic() - self.started_at
             num_ends = 1 if lived_s > STABLE_S else num_ends + 1
-            text = f"{self._why(child)}; starts again in {backoff_s(num_ends):g} s"
-            self.say(self.process.name, text)
-            self._note_exit(child, text)
+            self.say(
+                self.process.name,
+                f"{self._why(child)}; starts again in {backoff_s(num_ends):g} s",
+            )
             await self._finish(child)
             await asyncio.sleep(backoff_s(num_ends))
             child = await self._spawn()
@@ -247,18 +246,6 @@ class Keeper:
             lines = tail.strip().splitlines()
             sentence = lines[-1][:300] if lines else ""
         return f"ended with {how}" + (f": {sentence.rstrip('.')}" if sentence else "")
-
-    def _note_exit(self, child: asyncio.subprocess.Process, text: str) -> None:
-        """One JSON line per unplanned end, for the control plane's event feed."""
-        row = {
-            "at": time.time(),
-            "name": self.process.name,
-            "pid": child.pid,
-            "code": child.returncode,
-            "text": text,
-        }
-        with self.exits.open("a") as file:
-            file.write(json.dumps(row) + "\n")
 
 
 def log_tail(log: Path, num_bytes: int = 4096, *, since: int = 0) -> str:
