@@ -19,6 +19,7 @@ from django.shortcuts import render
 from django.templatetags.static import static
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from controlplane.api import PROBLEM, problem_body
 
@@ -37,6 +38,23 @@ def _entry(manifest: Path, changed_at_ns: int) -> dict[str, Any]:
 
 def _static(name: str) -> str:
     return static(f"app/{name}")
+
+
+class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]
+    """WhiteNoise for an asynchronous server: these files are small, so each is one answer, not a stream."""
+
+    @staticmethod
+    def serve(static_file: Any, request: HttpRequest) -> HttpResponse:
+        found = static_file.get_response(request.method, request.META)
+        content = b""
+        if found.file is not None:
+            with found.file:
+                content = found.file.read()
+        response = HttpResponse(content, status=int(found.status))
+        del response["Content-Type"]
+        for name, value in found.headers:
+            response[name] = value
+        return response
 
 
 @require_safe

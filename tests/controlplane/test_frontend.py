@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
 
 import pytest
+from django.contrib.staticfiles.finders import get_finder
 from django.test import Client
 from pytest_django.fixtures import Settings
 
@@ -88,6 +90,44 @@ def test_what_is_no_page_is_not_the_dashboard(path: str) -> None:
 
     assert answer.status_code == 404
     assert answer.json()["code"] == "not_found"
+
+
+SCRIPT = b"console.log('hello');" * 100
+
+
+@pytest.fixture
+def static_client(dist: Path, settings: Settings) -> Client:
+    (dist / "assets").mkdir()
+    (dist / "assets" / "index-AbCd1234.js").write_bytes(SCRIPT)
+    (dist / "assets" / "index-AbCd1234.js.gz").write_bytes(gzip.compress(SCRIPT))
+    (dist / "logo.svg").write_text("<svg/>")
+    settings.STATICFILES_DIRS = [("app", dist)]
+    get_finder.cache_clear()  # type: ignore[attr-defined]
+    return Client()
+
+
+def test_hashed_files_are_kept_for_ever_and_others_are_not(static_client: Client) -> None:
+    hashed = static_client.get("/static/app/assets/index-AbCd1234.js")
+    plain = static_client.get("/static/app/logo.svg")
+
+    assert hashed.content == SCRIPT
+    assert hashed["Content-Type"].startswith("text/javascript")
+    assert "immutable" in hashed["Cache-Control"]
+    assert "immutable" not in plain["Cache-Control"]
+    assert "Access-Control-Allow-Origin" not in hashed
+
+
+def test_a_compressed_copy_and_a_known_one_are_not_sent_in_full(static_client: Client) -> None:
+    path = "/static/app/assets/index-AbCd1234.js"
+
+    packed = static_client.get(path, headers={"Accept-Encoding": "gzip"})
+    again = static_client.get(path, headers={"If-None-Match": packed["ETag"]})
+    part = static_client.get(path, headers={"Range": "bytes=0-6"})
+
+    assert packed["Content-Encoding"] == "gzip"
+    assert gzip.decompress(packed.content) == SCRIPT
+    assert (again.status_code, again.content) == (304, b"")
+    assert (part.status_code, part.content) == (206, b"console")
 
 
 def test_pages_are_only_read() -> None:

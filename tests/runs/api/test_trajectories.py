@@ -88,6 +88,17 @@ def test_an_infra_failure_is_a_failure_without_a_reward(client: APIClient) -> No
     assert row["duration_s"] == 300
 
 
+def test_a_row_of_the_list_shows_the_newest_attempt(client: APIClient) -> None:
+    trajectory = factories.TrajectoryFactory()
+    factories.AttemptFactory(trajectory=trajectory, failed=True, number=1)
+    factories.AttemptFactory(trajectory=trajectory, running=True, number=2)
+
+    (row,) = get(client, "trajectories")["results"]
+
+    assert row["attempt_status"] == "running"
+    assert row["failure"] is None
+
+
 def test_a_detail_has_every_attempt_and_no_turn(client: APIClient) -> None:
     trajectory = factories.TrajectoryFactory(completed=True)
     factories.AttemptFactory(trajectory=trajectory, number=1, failed=True)
