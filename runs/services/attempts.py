@@ -246,14 +246,19 @@ class LeaseState:
     cancel_reason: str
 
 
-def renew_attempts(worker: Worker) -> dict[int, LeaseState]:
-    """Renew every lease of the worker in one UPDATE ... RETURNING; what is missing from the answer is lost."""
+def renew_attempts(worker: Worker, held: list[int]) -> dict[int, LeaseState]:
+    """Renew the worker's leases on what it still runs, in one UPDATE ... RETURNING; what is missing from the
+    answer is lost. What the worker does not run any more, though no report arrived, must expire.
+
+    Rows are locked in the recorder's order: the two never wait for each other.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE runs_attempt SET lease_expires_at = now() + make_interval(secs => %s)"
-            " WHERE worker_id = %s AND status IN ('starting', 'running', 'grading')"
+            " WHERE id IN (SELECT id FROM runs_attempt WHERE id = ANY(%s) AND worker_id = %s"
+            " AND status IN ('starting', 'running', 'grading') ORDER BY id FOR NO KEY UPDATE)"
             " RETURNING id, lease_token, cancel_reason",
-            [settings.LEASE_TTL_S, worker.pk],
+            [settings.LEASE_TTL_S, held, worker.pk],
         )
         return {row[0]: LeaseState(row[1], row[2]) for row in cursor.fetchall()}
 

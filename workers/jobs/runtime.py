@@ -144,12 +144,10 @@ class Runtime:
             try:
                 self._renew()
                 self._renewed_at = time.monotonic()
-            except DatabaseError as error:
-                log.warning("no heartbeat: %s", error)
+            except Exception as error:
+                log.warning("no heartbeat: %s", error, exc_info=not isinstance(error, DatabaseError))
                 if time.monotonic() - self._renewed_at > settings.LEASE_TTL_S:
                     self._lose_everything()
-            except Exception:
-                log.exception("the heartbeat failed")
             finally:
                 connection.close()
 
@@ -158,7 +156,8 @@ class Runtime:
             held = list(self._leases.values())
             stage = self._stage
         is_known = workers.beat(self.row)
-        states = attempts.renew_attempts(self.row) if held else {}
+        ids = [lease.attempt_id for lease in held]
+        states = attempts.renew_attempts(self.row, ids) if held else {}
         for lease in held:
             state = states.get(lease.attempt_id)
             if state is None or state.token != lease.token:

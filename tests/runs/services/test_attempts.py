@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.db import IntegrityError, transaction
 from django.db.models import Q
+from django.utils import timezone
 
 from controlplane.errors import LeaseLost
 from runs.models import Attempt, Trajectory
@@ -182,7 +184,8 @@ def test_stopping_ends_queued_attempts_and_asks_those_in_flight(lab: Lab) -> Non
 
     attempts.cancel_all(Q(run=lab.run), "run_stopped", now=NOW)
 
-    assert attempts.renew_attempts(lab.worker)[attempt.pk].cancel_reason == "run_stopped"
+    renewed = attempts.renew_attempts(lab.worker, [attempt.pk])
+    assert renewed[attempt.pk].cancel_reason == "run_stopped"
     others = Attempt.objects.filter(trajectory__group=group).exclude(pk=attempt.pk)
     assert set(others.values_list("status", "reward")) == {("cancelled", None)}
 
@@ -192,4 +195,17 @@ def test_renewing_does_not_bring_back_a_lease_that_was_reaped(lab: Lab) -> None:
     lab.claim(attempt)
     attempts.expire_attempts([attempt], now=NOW, sentence="silent")
 
-    assert attempt.pk not in attempts.renew_attempts(lab.worker)
+    assert attempt.pk not in attempts.renew_attempts(lab.worker, [attempt.pk])
+
+
+def test_what_its_worker_does_not_run_any_more_is_not_renewed(lab: Lab) -> None:
+    """A report that never arrived: the attempt must expire although its worker lives."""
+    first, second = Attempt.objects.filter(trajectory__group=lab.open_rl_groups(1)[0])[:2]
+    for attempt in (first, second):
+        lab.claim(attempt)
+    lapsed = timezone.now() - timedelta(minutes=1)
+    Attempt.objects.update(lease_expires_at=lapsed)
+
+    assert set(attempts.renew_attempts(lab.worker, [first.pk])) == {first.pk}
+    second.refresh_from_db()
+    assert second.lease_expires_at == lapsed
