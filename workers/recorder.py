@@ -6,6 +6,7 @@
 
 Invariants
 - Nothing is dropped: a full buffer blocks the loops; a failed write is tried again until it commits.
+- What the database refuses costs the attempt that it belongs to (a Failure), never its neighbours' turns.
 - wait_durable returns only after every turn that was added for the attempt is committed.
 - Turns of an attempt whose lease is gone are discarded by the write and counted; its loop gets LeaseLost.
 """
@@ -19,10 +20,11 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from django.db import DatabaseError, connection
+from django.db import InterfaceError, OperationalError, connection
 
 from controlplane.errors import LeaseLost
 from runs.services.turns import AttemptTurns, TurnValues, copy_turns
+from sandboxes.failures import Failure, FailureClass, FailureStage
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +51,7 @@ class Recorder:
         self._lock = threading.Condition()
         self._buffer: dict[int, _Pending] = {}
         self._writing: set[int] = set()
-        self._lost: set[int] = set()
+        self._lost: dict[int, Exception] = {}
         self._num_rows = self._num_bytes = 0
         self._is_wanted = self._is_closed = False
         self.num_discarded = 0
@@ -64,13 +66,13 @@ class Recorder:
         token: uuid.UUID,
         turn: TurnValues,
     ) -> None:
-        """Take one turn; blocks while the buffer is full. Raises LeaseLost."""
+        """Take one turn; blocks while the buffer is full. Raises LeaseLost, Failure(ingest, unknown)."""
         size = len(turn.action) + len(turn.observation) + len(turn.log) + 200
         with self._lock:
             while self._num_bytes >= MAX_BUFFERED_BYTES:
                 self._lock.wait()
             if attempt_id in self._lost:
-                raise LeaseLost(f"Attempt {attempt_id} is no longer ours.")
+                raise self._lost.pop(attempt_id)
             if not self._buffer:
                 self._lock.notify_all()  # the writer sleeps while there is nothing to write
             entry = self._buffer.setdefault(attempt_id, _Pending(project_id, trajectory_id, token))
@@ -81,7 +83,8 @@ class Recorder:
                 self._lock.notify_all()
 
     def wait_durable(self, attempt_id: int) -> None:
-        """Until all turns of the attempt are committed. Raises LeaseLost if they were discarded."""
+        """Until all turns of the attempt are committed. Raises LeaseLost if they were discarded, and
+        Failure(ingest, unknown) once if the database refused them."""
         with self._lock:
             if attempt_id in self._buffer:
                 self._is_wanted = True
@@ -89,13 +92,12 @@ class Recorder:
             while attempt_id in self._buffer or attempt_id in self._writing:
                 self._lock.wait()
             if attempt_id in self._lost:
-                self._lost.discard(attempt_id)
-                raise LeaseLost(f"Attempt {attempt_id} is no longer ours.")
+                raise self._lost.pop(attempt_id)
 
     def forget(self, attempt_id: int) -> None:
         """The attempt is over for us."""
         with self._lock:
-            self._lost.discard(attempt_id)
+            self._lost.pop(attempt_id, None)
 
     def close(self) -> None:
         """Write what is there and end."""
@@ -121,7 +123,11 @@ class Recorder:
                 self._is_wanted = False
                 is_last = self._is_closed
             if taken:
-                lost = self._commit(taken)
+                batch = [
+                    AttemptTurns(e.project_id, e.trajectory_id, attempt_id, e.token, e.turns)
+                    for attempt_id, e in taken.items()
+                ]
+                lost = self._commit(batch)
                 with self._lock:
                     self._writing = set()
                     self._lost |= lost
@@ -130,16 +136,28 @@ class Recorder:
             if is_last:
                 return
 
-    def _commit(self, taken: dict[int, _Pending]) -> set[int]:
-        batch = [
-            AttemptTurns(e.project_id, e.trajectory_id, attempt_id, e.token, e.turns)
-            for attempt_id, e in taken.items()
-        ]
+    def _commit(self, batch: list[AttemptTurns]) -> dict[int, Exception]:
+        """What was not written, and why. An outage is waited out."""
         while True:
             try:
-                return self._write(batch)
-            except DatabaseError as error:
+                return {i: _lease_lost(i) for i in self._write(batch)}
+            except (OperationalError, InterfaceError) as error:
                 log.warning("turns could not be written, trying again: %s", error)
                 time.sleep(RETRY_S)
+            except Exception as error:
+                if len(batch) == 1:
+                    log.exception("turns of attempt %s were refused", batch[0].attempt_id)
+                    return {batch[0].attempt_id: _refused(error)}
+                parts = [self._commit([entry]) for entry in batch]
+                return {i: why for part in parts for i, why in part.items()}
             finally:
                 connection.close()
+
+
+def _lease_lost(attempt_id: int) -> LeaseLost:
+    return LeaseLost(f"Attempt {attempt_id} is no longer ours.")
+
+
+def _refused(error: Exception) -> Failure:
+    message = f"its turns could not be written: {type(error).__name__}"
+    return Failure(FailureStage.INGEST, FailureClass.UNKNOWN, message)

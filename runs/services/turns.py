@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 
 from controlplane.live import followed, publish
 from runs.events import TurnsAdded, trajectory_topic
@@ -54,9 +54,20 @@ _COPY = (
 )
 
 
-@transaction.atomic
 def copy_turns(batch: Sequence[AttemptTurns]) -> set[int]:
-    """Write the batch in one transaction; returns the attempts whose lease is gone: their rows are discarded."""
+    """Write the batch in one transaction; returns the attempts whose lease is gone: their rows are discarded.
+
+    May be called again with a batch whose commit nobody heard of. Raises DatabaseError; ValueError for text
+    that is none.
+    """
+    try:
+        return _copy(batch)
+    except IntegrityError:
+        return _copy(batch, is_again=True)
+
+
+@transaction.atomic
+def _copy(batch: Sequence[AttemptTurns], *, is_again: bool = False) -> set[int]:
     ids = [entry.attempt_id for entry in batch]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -66,7 +77,15 @@ def copy_turns(batch: Sequence[AttemptTurns]) -> set[int]:
         )
         tokens = dict(cursor.fetchall())
         kept = [entry for entry in batch if tokens.get(entry.attempt_id) == entry.token]
-        with cursor.copy(_COPY) as copy:
+        if is_again:
+            for entry in kept:
+                indexes = [turn.turn_index for turn in entry.turns]
+                cursor.execute(
+                    "DELETE FROM runs_turn WHERE attempt_id = %s AND index = ANY(%s)",
+                    [entry.attempt_id, indexes],
+                )
+        # Django's cursor hands COPY through as psycopg's: its errors would not be DatabaseErrors
+        with connection.wrap_database_errors, cursor.copy(_COPY) as copy:
             for entry in kept:
                 for turn in entry.turns:
                     copy.write_row((entry.attempt_id, *turn))

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 import pytest
-from django.db import OperationalError
+from django.db import DataError, OperationalError
 
 from controlplane.errors import LeaseLost
 from runs.models import Attempt, Turn
 from runs.services.turns import AttemptTurns, TurnValues, copy_turns
+from sandboxes.failures import Failure
 from tests.runs.lab import Lab, first_attempt
 from workers import recorder as recorder_module
 from workers.recorder import Recorder
@@ -151,3 +152,45 @@ def test_turns_are_written_without_anybody_waiting(
         time.sleep(0.02)
 
     assert written
+
+
+def test_a_refused_turn_costs_its_own_attempt_only() -> None:
+    written: list[int] = []
+
+    def write(batch: Sequence[AttemptTurns]) -> set[int]:
+        if any("\0" in turn.observation for entry in batch for turn in entry.turns):
+            raise DataError("text cannot contain NUL")
+        written.extend(entry.attempt_id for entry in batch)
+        return set()
+
+    recorder = Recorder(write)
+    recorder.add(1, 1, 1, uuid.uuid4(), turn(0))
+    recorder.add(1, 2, 2, uuid.uuid4(), turn(0, observation="\0"))
+    recorder.add(1, 3, 3, uuid.uuid4(), turn(0))
+    recorder.wait_durable(1)
+    recorder.wait_durable(3)
+    with pytest.raises(Failure) as caught:
+        recorder.wait_durable(2)
+    recorder.wait_durable(2)  # said once: what is left of the attempt can be reported
+    recorder.close()
+
+    assert caught.value.stage == "ingest"
+    assert sorted(written) == [1, 3]
+
+
+@pytest.mark.django_db
+def test_the_errors_of_copy_are_database_errors_and_a_second_copy_of_a_batch_is_harmless() -> None:
+    lab = Lab()
+    lab.begin("rl")
+    attempt = first_attempt(lab.open_rl_groups(1)[0])
+    token = lab.claim(attempt).token
+
+    def entry(*turns: TurnValues) -> list[AttemptTurns]:
+        return [AttemptTurns(1, attempt.trajectory_id, attempt.pk, token, turns)]
+
+    with pytest.raises(DataError):
+        copy_turns(entry(turn(0, observation="\0")))
+    copy_turns(entry(turn(0), turn(1)))
+    copy_turns(entry(turn(0), turn(1), turn(2)))  # the commit's answer was lost: the same again
+
+    assert list(Turn.objects.values_list("index", flat=True)) == [0, 1, 2]
