@@ -20,7 +20,7 @@ api: list[URLPattern | URLResolver] = [
     path("", include("runs.api.urls")),
     path("openapi.json", SpectacularJSONAPIView.as_view(permission_classes=[IsAuthenticated])),
 ]
-urlpatterns = [
+urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include(api)),
     path("healthz", healthz),
     path("metrics", metrics),

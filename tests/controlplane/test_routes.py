@@ -165,6 +165,12 @@ def test_every_route_of_the_url_conf_is_in_the_table() -> None:
     assert set(_routes(urls.api)) == set(ROUTES) | ELSEWHERE
 
 
+def test_what_is_not_the_api_is_little_and_has_tests_of_its_own() -> None:
+    paths = [str(each.pattern) for each in urls.urlpatterns]
+
+    assert paths == ["api/v1/", "healthz", "metrics", "enter/<str:secret>", ""]
+
+
 @every_route
 def test_who_is_not_signed_in_gets_nothing(scene: Scenario, key: tuple[str, str]) -> None:
     answer = _call(scene, "anonymous", key)
