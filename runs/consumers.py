@@ -142,20 +142,24 @@ class Follower:
         self._weight.pop(topic, None)
 
     async def pump(self) -> None:
-        """Send what waits, in bursts; ends when the connection does."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            waiting, self._waiting, self._weight = self._waiting, {}, {}
-            overrun, self._overrun = self._overrun, set()
-            for messages in waiting.values():
-                for message in messages.values():
-                    await self._send(orjson.dumps(message))
-            for topic in overrun:
-                beacon = await self._beacon_of(topic)
-                if beacon is not None and topic in self.topics:
-                    await self._send(orjson.dumps(beacon))
-            await asyncio.sleep(BURST_EVERY_S)
+        """Send what waits, in bursts; ends when the client has gone."""
+        with contextlib.suppress(OSError):
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._burst()
+                await asyncio.sleep(BURST_EVERY_S)
+
+    async def _burst(self) -> None:
+        waiting, self._waiting, self._weight = self._waiting, {}, {}
+        overrun, self._overrun = self._overrun, set()
+        for messages in waiting.values():
+            for message in messages.values():
+                await self._send(orjson.dumps(message))
+        for topic in overrun:
+            beacon = await self._beacon_of(topic)
+            if beacon is not None and topic in self.topics:
+                await self._send(orjson.dumps(beacon))
 
 
 class Hub:

@@ -176,7 +176,7 @@ def test_another_site_cannot_use_the_cookie(server: str, run: Run, origin: str) 
         assert_closed(opened, consumers.UNAUTHENTICATED)
 
 
-def test_a_host_name_that_is_not_ours_cannot_use_the_cookie(server: str, run: Run) -> None:
+def test_a_host_name_that_is_not_ours_cannot_use_the_cookie() -> None:
     headers = {
         b"host": b"rebound.example:8000",
         b"origin": b"http://rebound.example:8000",
