@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -28,11 +29,13 @@ from controlplane.live import publish
 from controlplane.queue import poke
 from runs.events import TrajectoryChanged, run_topic, trajectory_topic
 from runs.models import Attempt, Engine, Run, Task, Trajectory, Worker
+from runs.recipe import Recipe
+from runs.selectors.recipes import recipe_of
 from runs.services import groups
 from runs.services.events import say
 from runs.services.task_sets import count_defect
 from sandboxes.failures import POLICIES, Failure, FailureClass, FailureStage, attribute
-from sandboxes.services import record_failure
+from sandboxes.services import end_sandboxes, record_failure
 
 CAPACITY_WAIT = timedelta(seconds=2)
 
@@ -48,7 +51,7 @@ class Assignment:
     trajectory_id: int
     stage_index: int
     seed: int
-    recipe: dict[str, Any]
+    recipe: Recipe
     task: Task
     engine_id: int
     engine_url: str
@@ -87,11 +90,17 @@ def lease_end() -> Any:
 def claim_attempt(attempt_id: int, worker_id: int, *, now: datetime) -> Assignment | None:
     """queued -> starting for the first worker that asks; None for everyone else (duplicates do nothing)."""
     attempt = (
-        Attempt.objects.select_related("run", "stage", "trajectory__task")
-        .filter(pk=attempt_id, status=Attempt.Status.QUEUED, cancel_reason="")
+        Attempt.objects.select_related("run", "stage", "trajectory")
+        .only("number", "run__project", "run__seed", "run__status", "stage__index", "trajectory__task")
+        .filter(
+            pk=attempt_id,
+            status=Attempt.Status.QUEUED,
+            cancel_reason="",
+            run__status__in=[Run.Status.RUNNING, Run.Status.PAUSED],
+        )
         .first()
     )
-    if attempt is None or attempt.run.status not in (Run.Status.RUNNING, Run.Status.PAUSED):
+    if attempt is None:
         return None
     engine = choose_engine(attempt.run)
     if engine is None:
@@ -121,17 +130,27 @@ def claim_attempt(attempt_id: int, worker_id: int, *, now: datetime) -> Assignme
         trajectory_id=attempt.trajectory_id,
         stage_index=stage.index,
         seed=run.seed,
-        recipe=run.recipe,
-        task=attempt.trajectory.task,
+        recipe=recipe_of(run.pk),
+        task=_task_of(attempt.trajectory.task_id),
         engine_id=engine.pk,
         engine_url=engine.url,
         num_attempts_before=attempt.number - 1,
     )
 
 
+@lru_cache(maxsize=4096)
+def _task_of(task_id: int) -> Task:
+    """A task's content, which never changes; what is said about its quarantine here may be old."""
+    return Task.objects.get(pk=task_id)
+
+
 def choose_engine(run: Run) -> Engine | None:
     """The serving engine with the fewest attempts in flight, among those not too far behind the weights."""
-    engines = list(Engine.objects.filter(run=run, status=Engine.Status.SERVING))
+    engines = list(
+        Engine.objects.filter(run=run, status=Engine.Status.SERVING).only(
+            "index", "url", "weight_version"
+        )
+    )
     newest = max((e.weight_version or 0 for e in engines), default=0)
     fresh = [e for e in engines if (e.weight_version or 0) >= newest]
     if len(fresh) < 2:
@@ -162,7 +181,8 @@ def complete_attempt(
 ) -> None:
     """grading -> completed, with the reward that the verifier gave. Raises LeaseLost."""
     attempt = _owned(attempt_id, token)
-    _complete(attempt, result, reward=reward, now=now)
+    is_attributed = result.grade.get("details", {}).get("attributed") == "policy"
+    _complete(attempt, result, reward=reward, now=now, is_attributed=is_attributed)
 
 
 @transaction.atomic
@@ -202,12 +222,13 @@ def release_attempt(attempt_id: int, token: uuid.UUID, *, now: datetime, sentenc
 
 @transaction.atomic
 def expire_attempts(attempts: Iterable[Attempt], *, now: datetime, sentence: str) -> int:
-    """The reaper's verdict on attempts whose worker is gone: lost, and tried again."""
-    num = 0
+    """The reaper's verdict on attempts whose worker is gone: lost, and tried again. Their boxes died with it."""
+    expired = []
     for attempt in (
         Attempt.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
         .select_related("run", "trajectory__group", "trajectory__task", "stage", "worker__node")
         .filter(pk__in=[a.pk for a in attempts], status__in=Attempt.IN_FLIGHT)
+        .order_by("pk")
     ):
         if attempt.cancel_reason:
             attempt.move(Attempt.Status.CANCELLED, finished_at=now)
@@ -216,26 +237,30 @@ def expire_attempts(attempts: Iterable[Attempt], *, now: datetime, sentence: str
             failure = Failure(FailureStage.EXEC, FailureClass.LOST, sentence)
             host = attempt.worker.node.hostname if attempt.worker else ""
             _fail(attempt, failure, Result(), now=now, host=host)
-        num += 1
-    return num
+        expired.append(attempt.pk)
+    end_sandboxes(expired, now=now)
+    return len(expired)
 
 
 @transaction.atomic
 def cancel_all(where: Q, reason: str, *, now: datetime) -> int:
-    """End queued attempts at once and ask those in flight to end; returns how many."""
-    ended = 0
-    waiting = (
+    """End queued attempts at once and ask those in flight to end; returns how many.
+
+    All are locked before the first group is: a worker that reports holds its attempt and waits for the group.
+    """
+    live = list(
         Attempt.objects.select_for_update(of=("self",), no_key=True)
         .select_related("run", "trajectory__group", "trajectory__task", "stage")
-        .filter(where, status=Attempt.Status.QUEUED)
+        .filter(where, status__in=[Attempt.Status.QUEUED, *Attempt.IN_FLIGHT])
+        .order_by("pk")
     )
+    waiting = [attempt for attempt in live if attempt.status == Attempt.Status.QUEUED]
+    asked = [a.pk for a in live if a.status != Attempt.Status.QUEUED and not a.cancel_reason]
+    Attempt.objects.filter(pk__in=asked).update(cancel_reason=reason)
     for attempt in waiting:
         attempt.move(Attempt.Status.CANCELLED, finished_at=now, cancel_reason=reason)
         _end_trajectory(attempt, Trajectory.Status.CANCELLED, now=now)
-        ended += 1
-    return ended + Attempt.objects.filter(
-        where, status__in=Attempt.IN_FLIGHT, cancel_reason=""
-    ).update(cancel_reason=reason)
+    return len(waiting) + len(asked)
 
 
 @dataclass(frozen=True)
@@ -264,9 +289,21 @@ def renew_attempts(worker: Worker, held: list[int]) -> dict[int, LeaseState]:
 
 
 def _owned(attempt_id: int, token: uuid.UUID) -> Attempt:
+    """The attempt, locked, with no more columns than a completed one needs. Raises LeaseLost."""
     attempt = (
         Attempt.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("run", "trajectory__group", "trajectory__task", "stage")
+        .select_related("run", "trajectory")
+        .only(
+            "status",
+            "cancel_reason",
+            "stage",
+            "run__project",
+            "run__status",
+            "trajectory__status",
+            "trajectory__group",
+            "trajectory__run",
+            "trajectory__stage",
+        )
         .filter(pk=attempt_id, lease_token=token, status__in=Attempt.IN_FLIGHT)
         .first()
     )
@@ -354,7 +391,7 @@ def _fail(
             say(attempt.run, "task_quarantined", sentence, now=now, level="warning")
     policy = POLICIES[failure.kind]
     counted = [past.kind for past in previous if not POLICIES[past.kind].waits]
-    budget = attempt.run.recipe["rollout"]["max_infra_attempts"]
+    budget = recipe_of(attempt.run_id).rollout.max_infra_attempts
     is_in_budget = policy.waits or (
         counted.count(failure.kind) < policy.retries and len(counted) + 1 < budget
     )

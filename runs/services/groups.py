@@ -9,20 +9,21 @@ from __future__ import annotations
 import random
 from datetime import datetime
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q
 
 from controlplane.queue import poke
 from runs.advantages import group_advantages, group_statistics
 from runs.models import Attempt, Group, Stage, Trajectory
-from runs.recipe import EvalStage, RlStage, parse
+from runs.recipe import EvalStage, RlStage
+from runs.selectors.recipes import recipe_of
 
 
 def tasks_of_stage(stage: Stage) -> list[int]:
     """Ids of the stage's usable tasks in key order (an evaluation's sample is the first num_tasks)."""
     from runs.selectors.task_sets import task_set_named, usable_tasks
 
-    recipe = parse(stage.run.recipe)
+    recipe = recipe_of(stage.run_id)
     plan = recipe.stages[stage.index]
     assert isinstance(plan, EvalStage | RlStage)
     task_set = task_set_named(stage.run.project, recipe.task_sets[plan.task_set])
@@ -83,21 +84,24 @@ def open_groups(
 @transaction.atomic
 def member_ended(group_id: int, *, now: datetime) -> None:
     """Settle the group if this was its last open member; siblings that end at once queue on the row."""
-    group = (
-        Group.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("run", "stage")
-        .get(pk=group_id)
-    )
-    group.num_ended = group.trajectories.exclude(status=Trajectory.Status.OPEN).count()
-    Group.objects.filter(pk=group.pk).update(num_ended=group.num_ended)
-    if group.status == Group.Status.OPEN and group.num_ended == group.num_members:
-        settle(group, now=now)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT FROM runs_group WHERE id = %s FOR NO KEY UPDATE", [group_id])
+        cursor.execute(
+            "UPDATE runs_group SET num_ended ="
+            " (SELECT count(*) FROM runs_trajectory WHERE group_id = %s AND status <> 'open')"
+            " WHERE id = %s RETURNING status = 'open' AND num_ended = num_members",
+            [group_id, group_id],
+        )
+        (is_over,) = cursor.fetchone()
+    if is_over:
+        settle(Group.objects.select_related("run", "stage").get(pk=group_id), now=now)
 
 
 def settle(group: Group, *, now: datetime) -> None:
     """open -> ready | scored | dropped, by the stage's kind and the members' rewards."""
     members = list(group.trajectories.order_by("index"))
     rewards = [m.reward if m.status == Trajectory.Status.COMPLETED else None for m in members]
+    is_cancelled = any(m.status == Trajectory.Status.CANCELLED for m in members)
     stats = group_statistics(rewards)
     versions = [
         m.version_min for m in members if m.reward is not None and m.version_min is not None
@@ -109,15 +113,16 @@ def settle(group: Group, *, now: datetime) -> None:
         "oldest_version": min(versions, default=None),
     }
     if group.stage.kind == Stage.Kind.EVAL:
-        if any(m.status == Trajectory.Status.CANCELLED for m in members):
+        if is_cancelled:
             drop(group, Group.DropReason.CANCELLED, now=now, **figures)
         else:
             group.move(Group.Status.SCORED, finished_at=now, **figures)
         return
-    plan = parse(group.run.recipe).stages[group.stage.index]
+    plan = recipe_of(group.run_id).stages[group.stage.index]
     assert isinstance(plan, RlStage)
     if stats.num_valid < plan.required_valid:
-        drop(group, Group.DropReason.TOO_FEW_VALID, now=now, **figures)
+        reason = Group.DropReason.CANCELLED if is_cancelled else Group.DropReason.TOO_FEW_VALID
+        drop(group, reason, now=now, **figures)
     elif stats.is_zero_variance and plan.algorithm.zero_variance == "resample":
         drop(group, Group.DropReason.ZERO_VARIANCE, now=now, **figures)
     else:
@@ -140,6 +145,10 @@ def drop(group: Group, reason: str, *, now: datetime, **figures: object) -> None
 
     live = Attempt.objects.filter(trajectory__group=group, trajectory__status="open")
     list(live.select_for_update(of=("self",), no_key=True).order_by("pk").values_list("pk"))
+    locked = Group.objects.select_for_update(no_key=True).values_list("status", flat=True)
+    group.status = locked.get(pk=group.pk)  # its last member may have settled it meanwhile
+    if group.status in Group.terminal_statuses():
+        return
     group.move(Group.Status.DROPPED, drop_reason=reason, finished_at=now, step=None, **figures)
     because = (
         Attempt.CancelReason.STALE
