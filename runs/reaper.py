@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Max, Q
 from django.db.models.functions import Now
 
 from controlplane.queue import poke
@@ -99,19 +99,22 @@ def _reap_training(now: datetime) -> int:
 def _reap_engines(now: datetime) -> int:
     silent = list(Engine.objects.filter(status__in=Engine.LIVE, **_silent()))
     for engine in silent:
-        expire_engine(engine, now=now)
+        expire_engine(engine, now=now, sentence="its job was silent for a lease.")
     return len(silent)
 
 
 def _reap_stopping(now: datetime) -> int:
     """A run that has been stopping for too long: take its attempts from their workers."""
-    late = Attempt.objects.filter(
-        run__status=Run.Status.STOPPING,
-        status__in=Attempt.IN_FLIGHT,
-        run__events__kind="run_stopped",
-        run__events__at__lt=now - STOP_DEADLINE,
-    ).distinct()
-    found = list(late)
+    stopping = (
+        Run.objects.filter(status=Run.Status.STOPPING)
+        .annotate(stopped_at=Max("events__at", filter=Q(events__kind="run_stopped")))
+        .filter(stopped_at__lt=now - STOP_DEADLINE)
+    )
+    found = list(
+        Attempt.objects.filter(
+            run__in=list(stopping.values_list("pk", flat=True)), status__in=Attempt.IN_FLIGHT
+        )
+    )
     if not found:
         return 0
     return expire_attempts(

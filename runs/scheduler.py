@@ -27,7 +27,7 @@ from django.utils import timezone
 
 from controlplane.queue import enqueue
 from runs.models import Attempt, Engine, Group, Run, Stage, Step, Worker
-from runs.recipe import Recipe, RlStage, parse
+from runs.recipe import EvalStage, Recipe, RlStage, parse
 from runs.services import engines, evaluations, groups, runs, stages, steps
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,8 @@ def decide(run: Run, *, now: datetime) -> None:
     dispatch_engines(run, recipe, now=now)
     stage = current_stage(run)
     if stage is None:
-        runs.finish_run(run, Run.Status.SUCCEEDED, now=now, sentence="All stages succeeded.")
+        if run.status == Run.Status.RUNNING:  # a paused run ends when somebody lets it go on
+            runs.finish_run(run, Run.Status.SUCCEEDED, now=now, sentence="All stages succeeded.")
         return
     if stage.status == Stage.Status.FAILED:
         sentence = f"The run failed in stage {stage.name}: {stage.failure_message}"
@@ -100,11 +101,11 @@ def advance_stage(run: Run, recipe: Recipe, stage: Stage, *, now: datetime) -> N
         stages.begin_stage(stage, now=now)
     if stage.status != Stage.Status.RUNNING:
         return
-    if stage.kind == Stage.Kind.EVAL:
-        finish_evaluation(stage, now=now)
+    plan = recipe.stages[stage.index]
+    if isinstance(plan, EvalStage):
+        finish_evaluation(stage, plan, now=now)
     else:
         dispatch_training(stage, now=now)
-    plan = recipe.stages[stage.index]
     if isinstance(plan, RlStage):
         admit(stage, plan, now=now)
 
@@ -120,10 +121,10 @@ def num_behind(run: Run, recipe: Recipe) -> int:
     )
 
 
-def finish_evaluation(stage: Stage, *, now: datetime) -> None:
-    """All groups are scored: the stage has its result."""
+def finish_evaluation(stage: Stage, plan: EvalStage, *, now: datetime) -> None:
+    """Every task is scored: the stage has its result."""
     is_over = not stage.groups.filter(status__in=[Group.Status.OPEN, Group.Status.READY]).exists()
-    if is_over and stage.groups.filter(status=Group.Status.SCORED).exists():
+    if is_over and not stages.reopen_groups(stage, plan, now=now):
         evaluations.finish_evaluation(stage, now=now)
 
 
@@ -137,8 +138,13 @@ def dispatch_engines(run: Run, recipe: Recipe, *, now: datetime) -> None:
 
 
 def dispatch_training(stage: Stage, *, now: datetime) -> None:
-    """A job for a training stage whose lease is free."""
-    is_owned = stage.lease_expires_at is not None and stage.lease_expires_at > now
+    """A job for a training stage that nobody owns. What an owner let lapse is the reaper's to give up first:
+    `dispatched_at` is NULL from then on, so that every death is said and counted once."""
+    is_owned = (
+        stage.lease_expires_at is not None
+        and stage.dispatched_at is not None
+        and stage.dispatched_at < stage.lease_expires_at
+    )
     patience = now - timedelta(seconds=settings.REDISPATCH_S)
     is_sent = stage.dispatched_at is not None and stage.dispatched_at > patience
     if not is_owned and not is_sent:
@@ -147,7 +153,12 @@ def dispatch_training(stage: Stage, *, now: datetime) -> None:
 
 
 def admit(stage: Stage, plan: RlStage, *, now: datetime) -> None:
-    """Bounded staleness by admission (invariant 6): drop what is too old, then open what capacity allows."""
+    """Bounded staleness by admission (invariant 6): drop what is too old, then open what capacity allows.
+
+    The stage is locked first, as the trainer's services do: both drop groups, and neither waits for the other
+    while it holds one.
+    """
+    Stage.objects.select_for_update(no_key=True).values_list("pk").get(pk=stage.pk)
     steps.drop_stale_groups(stage, plan, now=now)
     num = stages.num_open(stage, plan)
     if num == 0:

@@ -74,12 +74,13 @@ class EngineOrders:
 
 @transaction.atomic
 def claim_engine(engine_id: int, worker_id: int, *, now: datetime) -> EnginePlan | None:
-    """Own an engine row whose lease is free."""
+    """Own an engine row whose lease is free, for a run that goes on."""
     token = uuid.uuid4()
     claimed = Engine.objects.filter(
         Q(lease_token__isnull=True) | Q(lease_expires_at__lte=Now()),
         pk=engine_id,
         status__in=Engine.LIVE,
+        run__status__in=[Run.Status.RUNNING, Run.Status.PAUSED],
     ).update(lease_token=token, lease_expires_at=lease_end(), worker_id=worker_id, started_at=now)
     if not claimed:
         return None
@@ -172,8 +173,8 @@ def _end(engine: Engine, status: str, *, now: datetime, sentence: str) -> None:
 
 
 @transaction.atomic
-def expire_engine(engine: Engine, *, now: datetime) -> None:
-    """The reaper's verdict: its job has been silent for a lease."""
+def expire_engine(engine: Engine, *, now: datetime, sentence: str) -> None:
+    """-> lost, said by somebody else: its job is silent, or its worker gone."""
     locked = (
         Engine.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
         .select_related("run")
@@ -181,4 +182,11 @@ def expire_engine(engine: Engine, *, now: datetime) -> None:
         .first()
     )
     if locked is not None:
-        _end(locked, Engine.Status.LOST, now=now, sentence="its job ended without a word.")
+        _end(locked, Engine.Status.LOST, now=now, sentence=sentence)
+
+
+def end_unowned_engines(run: Run, *, now: datetime) -> None:
+    """The run is over: what no job has claimed will never be; the others end with their next orders."""
+    for engine in Engine.objects.filter(run=run, status__in=Engine.LIVE, lease_token__isnull=True):
+        engine.run = run
+        _end(engine, Engine.Status.GONE, now=now, sentence="the run ended before it was started.")

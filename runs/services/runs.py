@@ -16,7 +16,7 @@ from controlplane.queue import poke
 from runs import recipe as recipes
 from runs.events import RunChanged, run_topic, runs_topic
 from runs.models import Attempt, Run, Stage
-from runs.services import attempts
+from runs.services import attempts, engines
 from runs.services.events import say
 from runs.services.preflight import preflight
 
@@ -169,15 +169,17 @@ def finish_run(run: Run, status: str, *, now: datetime, sentence: str) -> None:
     unfinished = run.stages.filter(status__in=[Stage.Status.PENDING, Stage.Status.RUNNING])
     unfinished.update(status=Stage.Status.CANCELLED, finished_at=now)
     attempts.cancel_all(Q(run=run), Attempt.CancelReason.RUN_STOPPED, now=now)
+    engines.end_unowned_engines(run, now=now)
     level = "error" if status == Run.Status.FAILED else "info"
     say(run, f"run_{status}", sentence, now=now, level=level)
     announce(run)
 
 
 def set_wait_sentence(run: Run, sentence: str) -> None:
-    """What the run waits for now; written and published only when it changed."""
+    """What the run waits for now; written and published only when it changed, and only while the run is in
+    the state that the sentence is about: a pause has its own."""
     if run.wait_sentence == sentence:
         return
-    Run.objects.filter(pk=run.pk).update(wait_sentence=sentence)
-    run.wait_sentence = sentence
-    announce(run)
+    if Run.objects.filter(pk=run.pk, status=run.status).update(wait_sentence=sentence):
+        run.wait_sentence = sentence
+        announce(run)

@@ -37,9 +37,10 @@ def announce(stage: Stage) -> None:
 def begin_stage(stage: Stage, *, now: datetime) -> None:
     """pending -> running. An evaluation opens all its groups at once, at the present weight version."""
     run = stage.run
-    stage.move(
-        Stage.Status.RUNNING, started_at=stage.started_at or now, weight_version=run.weight_version
-    )
+    version = run.weight_version
+    if stage.kind != Stage.Kind.EVAL and stage.weight_version is not None:
+        version = stage.weight_version  # begun again: training still starts from where it started
+    stage.move(Stage.Status.RUNNING, started_at=stage.started_at or now, weight_version=version)
     say(
         run,
         "stage_started",
@@ -50,10 +51,21 @@ def begin_stage(stage: Stage, *, now: datetime) -> None:
     tasks = [] if stage.kind == Stage.Kind.SFT else tasks_of_stage(stage)
     if not tasks and stage.kind != Stage.Kind.SFT:
         fail_stage(stage, "All its tasks are in quarantine.", now=now)
-    elif isinstance(plan, EvalStage) and not stage.groups.exclude(status="dropped").exists():
+    elif isinstance(plan, EvalStage) and not stage.groups.exists():
         open_groups(stage, tasks, plan.attempts, now=now)
     announce(stage)
     poke()
+
+
+def reopen_groups(stage: Stage, plan: EvalStage, *, now: datetime) -> int:
+    """Tasks of an evaluation whose every group was dropped (a stop in the middle, then a resume) come again:
+    the result must not be of those that were quick."""
+    lost = set(stage.groups.filter(status="dropped").values_list("task", flat=True))
+    kept = set(stage.groups.exclude(status="dropped").values_list("task", flat=True))
+    again = sorted(lost - kept)
+    if again:
+        open_groups(stage, again, plan.attempts, now=now)
+    return len(again)
 
 
 @transaction.atomic
@@ -107,6 +119,7 @@ def claim_stage(stage_id: int, worker_id: int, *, now: datetime) -> TrainingPlan
             | Q(lease_expires_at__lte=Now()),
             pk=stage_id,
             status=Stage.Status.RUNNING,
+            run__status__in=[Run.Status.RUNNING, Run.Status.PAUSED],
         )
         .first()
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import F
 from django.db.models.functions import Now
 
 from runs.models import Attempt, Engine, Node, Run, Stage, Worker
 from runs.services.attempts import expire_attempts
+from runs.services.engines import expire_engine
 from runs.services.events import say
-from sandboxes.services import end_sandboxes
+from runs.services.stages import recover_training
 
 
 @transaction.atomic
@@ -74,11 +76,24 @@ def beat(worker: Worker) -> bool:
 
 @transaction.atomic
 def lose_worker(worker: Worker, *, now: datetime, sentence: str) -> None:
-    """-> lost: its attempts are tried again, its stage and engine leases end now."""
-    Worker.objects.filter(pk=worker.pk).update(status=Worker.Status.LOST)
+    """-> lost: its attempts are tried again, its training stage is resumed, its engines are replaced."""
+    _release(worker, Worker.Status.LOST, now=now, sentence=sentence)
+
+
+@transaction.atomic
+def retire_worker(worker: Worker, *, now: datetime) -> None:
+    """A clean shutdown: as a loss, but said by the worker itself, and no automatic resume is spent."""
+    _release(worker, Worker.Status.GONE, now=now, sentence=f"Worker {worker.name} was shut down.")
+
+
+def _release(worker: Worker, status: str, *, now: datetime, sentence: str) -> None:
+    is_first = Worker.objects.filter(
+        pk=worker.pk, status__in=[Worker.Status.LIVE, Worker.Status.DRAINING]
+    ).update(status=status)
+    if not is_first:
+        return
     held = list(Attempt.objects.filter(worker=worker, status__in=Attempt.IN_FLIGHT))
     expire_attempts(held, now=now, sentence=sentence)
-    end_sandboxes([attempt.pk for attempt in held], now=now)
     for run in Run.objects.filter(attempts__in=[attempt.pk for attempt in held]).distinct():
         num = sum(attempt.run_id == run.pk for attempt in held)
         say(
@@ -88,14 +103,20 @@ def lose_worker(worker: Worker, *, now: datetime, sentence: str) -> None:
             now=now,
             level="warning",
         )
-    Stage.objects.filter(lease_worker=worker, lease_token__isnull=False).update(
-        lease_expires_at=now
+    trained = (
+        Stage.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("run")
+        .filter(
+            lease_worker=worker,
+            status=Stage.Status.RUNNING,
+            dispatched_at__lt=F("lease_expires_at"),
+        )
     )
-    Engine.objects.filter(worker=worker, lease_token__isnull=False).update(lease_expires_at=now)
-
-
-@transaction.atomic
-def retire_worker(worker: Worker, *, now: datetime) -> None:
-    """A clean shutdown: as a loss, but said by the worker itself."""
-    lose_worker(worker, now=now, sentence=f"Worker {worker.name} was shut down.")
-    Worker.objects.filter(pk=worker.pk).update(status=Worker.Status.GONE)
+    for stage in trained:
+        if status == Worker.Status.LOST:
+            recover_training(stage, now=now, sentence=sentence)
+        else:
+            Stage.objects.filter(pk=stage.pk).update(lease_expires_at=now, dispatched_at=None)
+            say(stage.run, "trainer_released", sentence, now=now)
+    for engine in Engine.objects.filter(worker=worker, status__in=Engine.LIVE):
+        expire_engine(engine, now=now, sentence=sentence)
