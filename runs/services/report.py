@@ -6,8 +6,8 @@ from typing import Any
 
 from runs.models import Run, Stage, Step, Trajectory
 from runs.recipe import EvalStage, parse
+from runs.selectors.runs import trained_twice
 from runs.selectors.task_sets import task_set_named
-from runs.services.steps import count_trained_twice
 
 STAGE_KEYS = ("pass_at_1", "low", "high", "tasks", "attempts", "invalid", "valid_only", "paired")
 
@@ -27,7 +27,7 @@ def run_report(run: Run, *, wall_s: float, cpu_s: float) -> dict[str, Any]:
         "baselines": baselines_of(run),
         "trajectories": ended.filter(status=Trajectory.Status.COMPLETED).count(),
         "infra_failures": run.attempts.filter(status="failed").count(),
-        "trained_twice": count_trained_twice(run),
+        "trained_twice": trained_twice(run.pk),
         "steps": Step.objects.filter(run=run, status=Step.Status.DONE).count(),
         "resumes": run.resume,
         "wall_s": round(wall_s, 1),

@@ -12,13 +12,13 @@ Invariants
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Count
 
 from controlplane.errors import LeaseLost
 from controlplane.live import publish
@@ -166,12 +166,17 @@ def report_update(
     step = Step.objects.select_related("run").get(pk=step_id)
     step.move(
         Step.Status.PUBLISHING,
-        metrics=dict(metrics),
+        metrics={name: _storable(value) for name, value in metrics.items()},
         wait_s=wait_s,
         logprob_s=logprob_s,
         update_s=update_s,
     )
     announce(step)
+
+
+def _storable(value: float) -> float | str:
+    """JSON knows no NaN and no infinity: their names, which float() reads back."""
+    return value if math.isfinite(value) else str(value)
 
 
 @transaction.atomic
@@ -192,7 +197,8 @@ def publish_step(
     version = publish_weights(run, blob=blob, step=metric_step, now=now)
     step.move(Step.Status.DONE, finished_at=now, published_version=version, publish_s=publish_s)
     Stage.objects.filter(pk=stage.pk).update(num_steps_done=step.index)
-    values = dict(step.metrics) | rollout_metrics(step) | staleness_of(step)
+    values = {name: float(value) for name, value in step.metrics.items()}
+    values |= rollout_metrics(step) | staleness_of(step)
     values |= {
         "time/wait_s": step.wait_s,
         "time/logprob_s": step.logprob_s,
@@ -399,15 +405,3 @@ def _free_groups(step: Step) -> None:
     """consumed -> ready; freshness is judged when they are claimed again."""
     for group in step.groups.filter(status=Group.Status.CONSUMED):
         group.move(Group.Status.READY, step=None, finished_at=None)
-
-
-def count_trained_twice(run: Run) -> int:
-    """Trajectories trained by more than one step that still counts: always 0 (invariant 3)."""
-    return (
-        Consumption.objects.filter(step__run=run)
-        .exclude(step__status__in=[Step.Status.SUPERSEDED, Step.Status.FAILED])
-        .values("trajectory")
-        .annotate(num=Count("step"))
-        .filter(num__gt=1)
-        .count()
-    )

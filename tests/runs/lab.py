@@ -151,13 +151,21 @@ class Lab:
         assert plan is not None
         return plan
 
-    def take_step(self, plan: stages.TrainingPlan) -> int:
+    def take_step(
+        self, plan: stages.TrainingPlan, *, metrics: dict[str, float] | None = None
+    ) -> int:
         """One whole step on the groups that are ready; returns its id."""
         step_id = steps.begin_step(plan.stage_id, plan.token, now=self.now)
         batch = steps.claim_batch(plan.stage_id, plan.token, step_id, now=self.now)
         assert batch is not None
         steps.report_update(
-            plan.stage_id, plan.token, step_id, metrics={}, wait_s=1, logprob_s=1, update_s=1
+            plan.stage_id,
+            plan.token,
+            step_id,
+            metrics=metrics or {},
+            wait_s=1,
+            logprob_s=1,
+            update_s=1,
         )
         steps.publish_step(
             plan.stage_id, plan.token, step_id, blob="w", publish_s=1, metric_step=1, now=self.now

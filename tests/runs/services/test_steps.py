@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 
 import pytest
 
 from controlplane.errors import LeaseLost
 from runs.models import Checkpoint, Consumption, Group, MetricPoint, Run, Stage, Step
+from runs.selectors.runs import trained_twice
 from runs.services import stages, steps
 from tests.factories import NOW
 from tests.runs.lab import Lab
@@ -68,6 +70,17 @@ def test_publishing_gives_the_next_weight_version_and_its_curves(lab: Lab) -> No
     assert (step.status, step.trained_version, step.published_version) == ("done", 0, 1)
     assert lab.run.weight_version == 1
     assert MetricPoint.objects.get(run=lab.run, name="reward/mean").value == 0.5
+
+
+def test_a_curve_keeps_its_nan_and_infinities(lab: Lab) -> None:
+    ready_groups(lab, 2)
+    lab.take_step(
+        lab.claim_training(), metrics={"train/loss": math.nan, "train/grad_norm": math.inf}
+    )
+
+    points = dict(MetricPoint.objects.filter(run=lab.run).values_list("name", "value"))
+    assert math.isnan(points["train/loss"])
+    assert points["train/grad_norm"] == math.inf
 
 
 def test_a_trainer_without_its_lease_publishes_nothing(lab: Lab) -> None:
@@ -136,7 +149,7 @@ def test_a_roll_back_supersedes_steps_and_trains_nothing_twice(lab: Lab) -> None
         assert group.status == "ready", "their tokens are of the kept lineage"
     redone = lab.take_step(again)
     assert set(Group.objects.filter(step=redone)) == set(late)
-    assert steps.count_trained_twice(lab.run) == 0
+    assert trained_twice(lab.run.pk) == 0
     assert all(g.step_id for g in Group.objects.filter(pk__in=[g.pk for g in early]))
 
 
@@ -156,7 +169,7 @@ def test_trained_twice_counts_what_two_steps_that_stand_have_consumed(lab: Lab) 
     assert consumed is not None
     Consumption.objects.create(step=other, trajectory=consumed.trajectory)
 
-    assert steps.count_trained_twice(lab.run) == 1
+    assert trained_twice(lab.run.pk) == 1
 
 
 def test_distance_is_counted_along_the_lineage() -> None:
