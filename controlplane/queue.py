@@ -61,5 +61,5 @@ def end_passes() -> None:
 def _send(path: str, *args: int | str, expires_s: float | None = None) -> None:
     try:
         current_app.send_task(path, args=args, expires=expires_s, retry=False)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever the broker says, the scheduler sends it again
         log.warning("could not enqueue %s%s: %s", path, args, error)

@@ -5,94 +5,246 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('accounts', '0001_initial'),
+        ("accounts", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='FailureGroup',
+            name="FailureGroup",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('fingerprint', models.CharField(max_length=300)),
-                ('stage', models.CharField(choices=[('admit', 'admit'), ('image', 'image'), ('start', 'start'), ('setup', 'setup'), ('infer', 'infer'), ('exec', 'exec'), ('collect', 'collect'), ('verify', 'verify'), ('teardown', 'teardown'), ('ingest', 'ingest'), ('train', 'train'), ('checkpoint', 'checkpoint'), ('publish', 'publish')], max_length=16)),
-                ('kind', models.CharField(choices=[('capacity', 'capacity'), ('rate_limit', 'rate_limit'), ('start_timeout', 'start_timeout'), ('boot_fail', 'boot_fail'), ('image_error', 'image_error'), ('lost', 'lost'), ('transport', 'transport'), ('oom', 'oom'), ('disk_full', 'disk_full'), ('infer_infra', 'infer_infra'), ('verify_infra', 'verify_infra'), ('verify_timeout', 'verify_timeout'), ('task_defect', 'task_defect'), ('unknown', 'unknown')], max_length=24)),
-                ('message', models.TextField()),
-                ('num_failures', models.IntegerField(default=0)),
-                ('first_at', models.DateTimeField()),
-                ('last_at', models.DateTimeField(db_index=True)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='accounts.project')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("fingerprint", models.CharField(max_length=300)),
+                (
+                    "stage",
+                    models.CharField(
+                        choices=[
+                            ("admit", "admit"),
+                            ("image", "image"),
+                            ("start", "start"),
+                            ("setup", "setup"),
+                            ("infer", "infer"),
+                            ("exec", "exec"),
+                            ("collect", "collect"),
+                            ("verify", "verify"),
+                            ("teardown", "teardown"),
+                            ("ingest", "ingest"),
+                            ("train", "train"),
+                            ("checkpoint", "checkpoint"),
+                            ("publish", "publish"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("capacity", "capacity"),
+                            ("rate_limit", "rate_limit"),
+                            ("start_timeout", "start_timeout"),
+                            ("boot_fail", "boot_fail"),
+                            ("image_error", "image_error"),
+                            ("lost", "lost"),
+                            ("transport", "transport"),
+                            ("oom", "oom"),
+                            ("disk_full", "disk_full"),
+                            ("infer_infra", "infer_infra"),
+                            ("verify_infra", "verify_infra"),
+                            ("verify_timeout", "verify_timeout"),
+                            ("task_defect", "task_defect"),
+                            ("unknown", "unknown"),
+                        ],
+                        max_length=24,
+                    ),
+                ),
+                ("message", models.TextField()),
+                ("num_failures", models.IntegerField(default=0)),
+                ("first_at", models.DateTimeField()),
+                ("last_at", models.DateTimeField(db_index=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, to="accounts.project"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Failure',
+            name="Failure",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('stage', models.CharField(choices=[('admit', 'admit'), ('image', 'image'), ('start', 'start'), ('setup', 'setup'), ('infer', 'infer'), ('exec', 'exec'), ('collect', 'collect'), ('verify', 'verify'), ('teardown', 'teardown'), ('ingest', 'ingest'), ('train', 'train'), ('checkpoint', 'checkpoint'), ('publish', 'publish')], max_length=16)),
-                ('kind', models.CharField(choices=[('capacity', 'capacity'), ('rate_limit', 'rate_limit'), ('start_timeout', 'start_timeout'), ('boot_fail', 'boot_fail'), ('image_error', 'image_error'), ('lost', 'lost'), ('transport', 'transport'), ('oom', 'oom'), ('disk_full', 'disk_full'), ('infer_infra', 'infer_infra'), ('verify_infra', 'verify_infra'), ('verify_timeout', 'verify_timeout'), ('task_defect', 'task_defect'), ('unknown', 'unknown')], max_length=24)),
-                ('message', models.TextField()),
-                ('attempt_id', models.BigIntegerField(db_index=True, null=True)),
-                ('run_id', models.BigIntegerField(db_index=True, null=True)),
-                ('host', models.CharField(default='', max_length=200)),
-                ('engine', models.CharField(default='', max_length=200)),
-                ('driver', models.CharField(default='', max_length=20)),
-                ('evidence', models.JSONField(default=dict)),
-                ('is_by_policy', models.BooleanField(default=False)),
-                ('at', models.DateTimeField(db_index=True)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='accounts.project')),
-                ('group', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='failures', to='sandboxes.failuregroup')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "stage",
+                    models.CharField(
+                        choices=[
+                            ("admit", "admit"),
+                            ("image", "image"),
+                            ("start", "start"),
+                            ("setup", "setup"),
+                            ("infer", "infer"),
+                            ("exec", "exec"),
+                            ("collect", "collect"),
+                            ("verify", "verify"),
+                            ("teardown", "teardown"),
+                            ("ingest", "ingest"),
+                            ("train", "train"),
+                            ("checkpoint", "checkpoint"),
+                            ("publish", "publish"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("capacity", "capacity"),
+                            ("rate_limit", "rate_limit"),
+                            ("start_timeout", "start_timeout"),
+                            ("boot_fail", "boot_fail"),
+                            ("image_error", "image_error"),
+                            ("lost", "lost"),
+                            ("transport", "transport"),
+                            ("oom", "oom"),
+                            ("disk_full", "disk_full"),
+                            ("infer_infra", "infer_infra"),
+                            ("verify_infra", "verify_infra"),
+                            ("verify_timeout", "verify_timeout"),
+                            ("task_defect", "task_defect"),
+                            ("unknown", "unknown"),
+                        ],
+                        max_length=24,
+                    ),
+                ),
+                ("message", models.TextField()),
+                ("attempt_id", models.BigIntegerField(db_index=True, null=True)),
+                ("run_id", models.BigIntegerField(db_index=True, null=True)),
+                ("host", models.CharField(default="", max_length=200)),
+                ("engine", models.CharField(default="", max_length=200)),
+                ("driver", models.CharField(default="", max_length=20)),
+                ("evidence", models.JSONField(default=dict)),
+                ("is_by_policy", models.BooleanField(default=False)),
+                ("at", models.DateTimeField(db_index=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, to="accounts.project"
+                    ),
+                ),
+                (
+                    "group",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="failures",
+                        to="sandboxes.failuregroup",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Limit',
+            name="Limit",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('layer', models.CharField(max_length=40)),
-                ('name', models.CharField(max_length=100)),
-                ('scope', models.CharField(default='', max_length=200)),
-                ('configured', models.FloatField(null=True)),
-                ('measured', models.FloatField(null=True)),
-                ('peak', models.FloatField(null=True)),
-                ('unit', models.CharField(default='', max_length=20)),
-                ('measured_at', models.DateTimeField(null=True)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='accounts.project')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("layer", models.CharField(max_length=40)),
+                ("name", models.CharField(max_length=100)),
+                ("scope", models.CharField(default="", max_length=200)),
+                ("configured", models.FloatField(null=True)),
+                ("measured", models.FloatField(null=True)),
+                ("peak", models.FloatField(null=True)),
+                ("unit", models.CharField(default="", max_length=20)),
+                ("measured_at", models.DateTimeField(null=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, to="accounts.project"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Sandbox',
+            name="Sandbox",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(max_length=100, unique=True)),
-                ('driver', models.CharField(max_length=20)),
-                ('level', models.CharField(default='', max_length=40)),
-                ('status', models.CharField(choices=[('requested', 'Requested'), ('starting', 'Starting'), ('ready', 'Ready'), ('leased', 'Leased'), ('stopping', 'Stopping'), ('gone', 'Gone'), ('failed', 'Failed')], default='requested', max_length=16)),
-                ('attempt_id', models.BigIntegerField(db_index=True, null=True)),
-                ('run_id', models.BigIntegerField(db_index=True, null=True)),
-                ('worker', models.CharField(default='', max_length=200)),
-                ('created_at', models.DateTimeField(db_index=True)),
-                ('ready_at', models.DateTimeField(null=True)),
-                ('finished_at', models.DateTimeField(null=True)),
-                ('timings', models.JSONField(default=dict)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='accounts.project')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("key", models.CharField(max_length=100, unique=True)),
+                ("driver", models.CharField(max_length=20)),
+                ("level", models.CharField(default="", max_length=40)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("requested", "Requested"),
+                            ("starting", "Starting"),
+                            ("ready", "Ready"),
+                            ("leased", "Leased"),
+                            ("stopping", "Stopping"),
+                            ("gone", "Gone"),
+                            ("failed", "Failed"),
+                        ],
+                        default="requested",
+                        max_length=16,
+                    ),
+                ),
+                ("attempt_id", models.BigIntegerField(db_index=True, null=True)),
+                ("run_id", models.BigIntegerField(db_index=True, null=True)),
+                ("worker", models.CharField(default="", max_length=200)),
+                ("created_at", models.DateTimeField(db_index=True)),
+                ("ready_at", models.DateTimeField(null=True)),
+                ("finished_at", models.DateTimeField(null=True)),
+                ("timings", models.JSONField(default=dict)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, to="accounts.project"
+                    ),
+                ),
             ],
         ),
         migrations.AddConstraint(
-            model_name='failuregroup',
-            constraint=models.UniqueConstraint(fields=('project', 'fingerprint'), name='one_failure_group'),
+            model_name="failuregroup",
+            constraint=models.UniqueConstraint(
+                fields=("project", "fingerprint"), name="one_failure_group"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='limit',
-            constraint=models.UniqueConstraint(fields=('project', 'layer', 'name', 'scope'), name='one_limit'),
+            model_name="limit",
+            constraint=models.UniqueConstraint(
+                fields=("project", "layer", "name", "scope"), name="one_limit"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='limit',
-            constraint=models.CheckConstraint(condition=models.Q(('configured__isnull', True), ('configured__gte', 0), _connector='OR'), name='limit_not_negative'),
+            model_name="limit",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("configured__isnull", True), ("configured__gte", 0), _connector="OR"
+                ),
+                name="limit_not_negative",
+            ),
         ),
         migrations.AddIndex(
-            model_name='sandbox',
-            index=models.Index(fields=['status', '-created_at'], name='sandbox_status'),
+            model_name="sandbox",
+            index=models.Index(fields=["status", "-created_at"], name="sandbox_status"),
         ),
     ]

@@ -90,7 +90,7 @@ class Stack:
 
     def query(self, sql: str, *parameters: Any) -> list[dict[str, Any]]:
         with psycopg.connect(self.dsn, row_factory=dict_row) as connection:
-            return connection.execute(sql, parameters).fetchall()  # type: ignore[arg-type]
+            return connection.execute(sql, parameters).fetchall()
 
     def value(self, sql: str, *parameters: Any) -> Any:
         return next(iter(self.query(sql, *parameters)[0].values()))

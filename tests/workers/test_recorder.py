@@ -71,7 +71,7 @@ def test_turns_of_many_attempts_share_a_write(
 
 def test_waiting_returns_only_after_the_commit() -> None:
     may_commit = threading.Event()
-    recorder = Recorder(lambda _: (may_commit.wait(5), set())[1])  # type: ignore[func-returns-value]
+    recorder = Recorder(lambda _: (may_commit.wait(5), set())[1])
     recorder.add(1, 1, 1, uuid.uuid4(), turn(0))
     waiter = threading.Thread(target=recorder.wait_durable, args=(1,))
     waiter.start()

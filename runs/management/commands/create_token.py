@@ -26,5 +26,5 @@ class Command(BaseCommand):
         if project is None:
             raise CommandError(f"There is no project {options['project']}.")
         role = Role(options["role"])
-        _, secret = issue_token(admin, project, name=options["name"], role=role, now=timezone.now())
-        self.stdout.write(secret)
+        issued = issue_token(admin, project, name=options["name"], role=role, now=timezone.now())
+        self.stdout.write(issued[1])

@@ -34,7 +34,7 @@ def test_a_group_is_ready_when_its_last_member_ended_and_advantages_are_stored(l
     assert (group.status, group.num_valid, group.reward_mean) == ("ready", 4, 0.25)
     advantages = list(group.trajectories.order_by("index").values_list("advantage", flat=True))
     assert advantages[0] == pytest.approx(0.75 / 0.5, abs=1e-4)
-    assert math.fsum(advantages) == pytest.approx(0, abs=1e-9)
+    assert math.fsum(a or 0.0 for a in advantages) == pytest.approx(0, abs=1e-9)
 
 
 def test_an_infra_failure_has_no_vote_in_the_baseline(lab: Lab) -> None:
