@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ class Stack:
         self.var = var
         self.url = f"http://127.0.0.1:{port}"
         self.env = {
-            **{k: v for k, v in os.environ.items() if k not in _OF_THE_TEST_SESSION},
+            **outside_environment(os.environ),
             "LONGTAIL_VAR": str(var),
             "LONGTAIL_LEASE_TTL_S": "8",
             "LONGTAIL_HEARTBEAT_S": "1",
@@ -142,7 +142,12 @@ class Stack:
                 self.process.kill()
 
 
-_OF_THE_TEST_SESSION = {"DATABASE_URL", "REDIS_URL", "LONGTAIL_SECRET_KEY", "LONGTAIL_VAR"}
+OF_THE_TEST_SESSION = {"DATABASE_URL", "REDIS_URL", "LONGTAIL_SECRET_KEY", "LONGTAIL_VAR"}
+
+
+def outside_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a shell would have: without the addresses of this test session's services."""
+    return {key: value for key, value in environment.items() if key not in OF_THE_TEST_SESSION}
 
 
 @pytest.fixture(scope="session")
