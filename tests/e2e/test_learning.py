@@ -13,7 +13,8 @@ import pytest
 from tests.e2e.conftest import ROOT, outside_environment
 
 
-@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.stack
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_miniature_recipe_learns(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:

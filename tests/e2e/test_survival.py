@@ -19,6 +19,8 @@ import yaml
 
 from tests.e2e.conftest import Stack
 
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+
 NUM_STEPS = 80
 
 
