@@ -81,18 +81,20 @@ def record_sandbox(
         values["ready_at"] = now
     if ended:
         values["finished_at"] = now
-    Sandbox.objects.update_or_create(
+    if ended and Sandbox.objects.filter(key=key).update(**values):
+        return
+    row = Sandbox(
+        project_id=project_id,
         key=key,
-        defaults=values,
-        create_defaults={
-            **values,
-            "project_id": project_id,
-            "driver": driver,
-            "attempt_id": attempt_id,
-            "run_id": run_id,
-            "worker": worker,
-            "created_at": now,
-        },
+        driver=driver,
+        attempt_id=attempt_id,
+        run_id=run_id,
+        worker=worker,
+        created_at=now,
+        **values,
+    )
+    Sandbox.objects.bulk_create(
+        [row], update_conflicts=True, unique_fields=["key"], update_fields=list(values)
     )
 
 

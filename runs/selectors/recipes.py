@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from django.db.models import F
@@ -11,7 +12,8 @@ from typing_extensions import TypedDict
 from controlplane.accounts.access import Actor, visible_projects
 from controlplane.errors import NotFound
 from controlplane.pages import Rows
-from runs.models import Recipe
+from runs import recipe as schema
+from runs.models import Recipe, Run
 
 
 class StoredRecipeRow(TypedDict):
@@ -45,3 +47,9 @@ def recipe_named(actor: Actor, name: str, *, project: str | None = None) -> Stor
     if not rows:
         raise NotFound(f"There is no recipe {name} in a project of yours.")
     return rows[0]
+
+
+@lru_cache(maxsize=256)
+def recipe_of(run_id: int) -> schema.Recipe:
+    """The recipe that the run was launched with, which never changes after. Raises Run.DoesNotExist."""
+    return schema.parse(Run.objects.values_list("recipe", flat=True).get(pk=run_id))
