@@ -195,6 +195,22 @@ def test_retracted_requests_go_on_under_new_weights_with_a_span_for_each(
     assert_log_probs_are_a_training_passes(init_model(CONFIG, seed=4), tail)
 
 
+def test_retracted_requests_come_before_those_that_never_ran(model: Model) -> None:
+    scheduler = make_scheduler(model, max_running=2)
+    requests = [ask([i], rid=str(i), max_new_tokens=4) for i in range(4)]
+    for request in requests:
+        scheduler.submit(request)
+    scheduler.step()
+    scheduler.pause("retract")
+    assert [r.rid for r in scheduler.waiting] == ["0", "1", "2", "3"]
+    assert not scheduler.cache.is_taken.any()
+    scheduler.resume()
+    run(scheduler)
+    assert [len(r.output_ids) for r in requests] == [4, 4, 4, 4]
+    for request in requests:
+        assert_log_probs_are_a_training_passes(model, request)
+
+
 def test_in_place_keeps_the_keys_so_a_flush_is_refused_and_the_old_version_stays(
     model: Model, tmp_path: Path
 ) -> None:
