@@ -16,6 +16,7 @@ from typing import Any
 
 from celery import shared_task
 from django.conf import settings
+from django.db import DatabaseError, OperationalError
 from django.utils import timezone
 
 from controlplane.blobs import BlobCorrupt, BlobStore
@@ -64,8 +65,8 @@ def run_engine(engine_id: int) -> None:
                 engine_id, plan.token, status=status, now=timezone.now(), sentence=sentence
             )
         )
-    except LeaseLost:
-        log.warning("engine %s: the lease was lost before its end was reported", engine_id)
+    except (LeaseLost, DatabaseError) as error:
+        log.warning("engine %s: its end was not reported: %s", engine_id, error)
 
 
 class _Engine:
@@ -75,14 +76,17 @@ class _Engine:
         self.server: EngineProcess | None = None
         self.client: EngineClient | None = None
         self.version: int | None = None
+        self.orders: engines.EngineOrders | None = None
+        self.renewed_at = 0.0
 
     def run(self) -> str:
         """Serve until the run does not want it any more; returns the sentence that says so.
 
         Raises LeaseLost; Failure when the server dies or does not do as it is told.
         """
-        orders = database(lambda: engines.engine_orders(self.plan.engine_id, self.plan.token, None))
-        self.start(orders)
+        orders = self.take_orders(None)
+        if orders.is_wanted:
+            self.start(orders)
         load, asked_at, num_failed = None, 0.0, 0
         while orders.is_wanted:
             if orders.version != self.version:
@@ -93,10 +97,21 @@ class _Engine:
             if time.monotonic() - asked_at > LOAD_EVERY_S:
                 asked_at = time.monotonic()
                 load, num_failed = self.look(num_failed)
-            orders = database(
-                lambda: engines.engine_orders(self.plan.engine_id, self.plan.token, load)  # noqa: B023
-            )
+            orders = self.take_orders(load)
         return "the run does not need it any more."
+
+    def take_orders(self, load: dict[str, Any] | None) -> engines.EngineOrders:
+        """The lease renewed. While the database is away the last orders stand, for at most a lease."""
+        try:
+            self.orders = database(
+                lambda: engines.engine_orders(self.plan.engine_id, self.plan.token, load)
+            )
+            self.renewed_at = time.monotonic()
+        except OperationalError:
+            if self.orders is None or time.monotonic() - self.renewed_at > settings.LEASE_TTL_S:
+                raise
+        assert self.orders is not None
+        return self.orders
 
     def start(self, orders: engines.EngineOrders) -> None:
         plan, wanted = self.plan, self.recipe.engines
@@ -138,7 +153,7 @@ class _Engine:
                 if failure.kind is FailureClass.BOOT_FAIL or time.monotonic() > deadline:
                     last_words = self.server.log_tail().strip().rpartition("\n")[2]
                     raise ServerDied(f"{failure.message}: {last_words}") from failure
-                database(lambda: engines.engine_orders(self.plan.engine_id, self.plan.token, None))
+                self.take_orders(None)
             else:
                 return
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from celery import shared_task
-from django.db import DatabaseError
+from django.db import DatabaseError, OperationalError
 from django.utils import timezone
 
 from controlplane.blobs import fresh_key
@@ -49,6 +50,7 @@ from workers.rl.arrays import encode
 
 log = logging.getLogger(__name__)
 
+RETRY_S = 1.0
 MAX_CHANGES_BYTES = 8 * 2**20
 MAX_GRADE_OUTPUT_CHARS = 20_000
 ABORT_CONNECTIONS = 4  # while every slot generates, a cancel must still reach the engine
@@ -98,7 +100,7 @@ class _Attempt:
     box: Sandbox | None = None
 
     def __post_init__(self) -> None:
-        self.recipe = recipes.parse(self.assignment.recipe)
+        self.recipe = self.assignment.recipe
         self.key = f"attempt-{self.assignment.attempt_id}"
 
     def run(self) -> None:
@@ -111,18 +113,25 @@ class _Attempt:
         except Cancelled:
             self.end_box()
             self.report_cancelled()
-        except Failure as failure:
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is told and fails closed
+            failure = self.failure_of(error)
             self.end_box(failed=failure.stage in (FailureStage.START, FailureStage.SETUP))
-            self.report_failed(failure)
-        except Exception as error:
-            log.exception("attempt %s failed in our own code", self.assignment.attempt_id)
-            self.end_box()
-            self.report_failed(
-                Failure(FailureStage.EXEC, FailureClass.UNKNOWN, f"{type(error).__name__}: {error}")
-            )
+            if self.lease.flag():  # what failed because it was told to end did not fail
+                self.report_cancelled()
+            else:
+                self.report_failed(failure)
         else:
             self.end_box()
             self.report_completed(reward)
+
+    def failure_of(self, error: Exception) -> Failure:
+        if isinstance(error, Failure):
+            return error
+        said = f"{type(error).__name__}: {error}"
+        if isinstance(error, OperationalError):
+            return Failure(FailureStage.INGEST, FailureClass.TRANSPORT, said)
+        log.error("attempt %s failed in our own code", self.assignment.attempt_id, exc_info=error)
+        return Failure(FailureStage.EXEC, FailureClass.UNKNOWN, said)
 
     def live(self) -> float:
         """The attempt's life in its box; returns the reward."""
@@ -156,7 +165,7 @@ class _Attempt:
 
     def start_box(self, files: TaskFiles) -> Sandbox:
         box: Sandbox = self.process.driver.start(self.spec(files, self.key))
-        self.box = box
+        self.box = self.lease.box = box
         self.timings |= {name: box.timings.get(name, 0.0) for name in ("start", "setup")}
         self.save_box(SandboxRow.Status.LEASED, is_ready=True)
         return box
@@ -200,6 +209,8 @@ class _Attempt:
         here within the limit; if that fails, too, the task or this machine is at fault."""
         try:
             with closing(self.process.driver.start(self.spec(files, f"{self.key}-again"))) as fresh:
+                self.lease.box = fresh
+                self.lease.flag.check()
                 restore(fresh, changes)
                 return grade(fresh, files.tests, timeout_s, is_gold_verified=True)
         except Failure as second:
@@ -215,6 +226,8 @@ class _Attempt:
             raise self.defect("it has no solution to compare with", second)
         try:
             with closing(self.process.driver.start(self.spec(files, f"{self.key}-gold"))) as box:
+                self.lease.box = box
+                self.lease.flag.check()
                 box.write_files(files.solution, root="/tests")
                 box.exec("bash /tests/solve.sh", timeout_s=timeout_s)
                 gold = grade(box, files.tests, timeout_s)
@@ -254,12 +267,11 @@ class _Attempt:
         began = time.monotonic()
         self.box.close()
         self.timings["teardown"] = time.monotonic() - began
-        if not self.lease.is_lost:
-            self.save_box(SandboxRow.Status.FAILED if failed else SandboxRow.Status.GONE)
-        self.box = None
+        self.box = self.lease.box = None
+        self.save_box(SandboxRow.Status.FAILED if failed else SandboxRow.Status.GONE)
 
     def save_box(self, status: str, *, is_ready: bool = False) -> None:
-        database(
+        self.report(
             lambda: record_sandbox(
                 self.assignment.project_id,
                 key=self.key,
@@ -300,17 +312,44 @@ class _Attempt:
             grade=self.grade,
         )
 
+    def result_of_failed(self) -> attempts.Result:
+        """As `result`; a store that does not take the arrays must not keep the failure from being told."""
+        try:
+            return self.result()
+        except (Failure, OSError) as error:
+            log.warning("%s: what it did is not kept: %s", self.key, error)
+            return attempts.Result(stop_reason=self.stop_reason, timings=self.timings)
+
     def report_completed(self, reward: float) -> None:
-        a, result = self.assignment, self.result()
-        database(
-            lambda: attempts.complete_attempt(
-                a.attempt_id, a.token, result, reward=reward, now=timezone.now()
+        a = self.assignment
+        try:
+            result = self.result()
+        except Failure as failure:
+            self.report_failed(failure)
+        except OSError as error:
+            said = f"the arrays could not be stored: {error}"
+            self.report_failed(Failure(FailureStage.INGEST, FailureClass.TRANSPORT, said))
+        else:
+            self.report(
+                lambda: attempts.complete_attempt(
+                    a.attempt_id, a.token, result, reward=reward, now=timezone.now()
+                )
             )
-        )
+
+    def report(self, call: Callable[[], None]) -> None:
+        """An outage shorter than the lease costs nothing: what arrived twice changes nothing (LeaseLost)."""
+        while True:
+            try:
+                return database(call)
+            except OperationalError as error:
+                if self.lease.is_lost:
+                    raise
+                log.warning("%s: no report yet: %s", self.key, error)
+                time.sleep(RETRY_S)
 
     def report_failed(self, failure: Failure) -> None:
-        a, result = self.assignment, self.result()
-        database(
+        a, result = self.assignment, self.result_of_failed()
+        self.report(
             lambda: attempts.fail_attempt(
                 a.attempt_id,
                 a.token,
@@ -325,8 +364,10 @@ class _Attempt:
     def report_cancelled(self) -> None:
         if self.lease.is_lost:
             raise LeaseLost(f"{self.key} is no longer ours.")
-        a, result = self.assignment, self.result()
-        database(lambda: attempts.cancel_attempt(a.attempt_id, a.token, result, now=timezone.now()))
+        a, result = self.assignment, self.result_of_failed()
+        self.report(
+            lambda: attempts.cancel_attempt(a.attempt_id, a.token, result, now=timezone.now())
+        )
 
 
 def limits_of(recipe: recipes.Recipe, temperature: float) -> AgentLimits:

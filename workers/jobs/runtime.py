@@ -28,8 +28,9 @@ from psycopg.errors import DeadlockDetected
 
 from controlplane.blobs import BlobStore
 from controlplane.errors import LeaseLost
-from runs.models import Worker
+from runs.models import Run, Worker
 from runs.services import attempts, stages, workers
+from sandboxes.drivers.base import Sandbox
 from workers.agent.cancel import CancelFlag
 from workers.jobs.task_files import TaskCache
 from workers.recorder import Recorder
@@ -49,20 +50,28 @@ class Lease:
     token: uuid.UUID
     flag: CancelFlag = field(default_factory=CancelFlag)
     is_lost: bool = False
+    box: Sandbox | None = None
+    """Where its command or its verifier runs now: a cancel ends the box, and so what runs in it."""
 
     def lose(self) -> None:
         """Somebody else owns the attempt now: end at once, report nothing."""
         self.is_lost = True
-        self.flag.cancel(LOST)
+        self.cancel(LOST)
+
+    def cancel(self, reason: str) -> None:
+        """End the attempt within a second, whatever it is doing. Does not block; may be called again."""
+        self.flag.cancel(reason)
+        if self.box is not None:
+            threading.Thread(target=self.box.close, name="end-box", daemon=True).start()
 
 
 @dataclass
 class StageLease:
-    """The training stage that this process runs; on_lost kills the trainer."""
+    """The training stage that this process runs; `kill` ends the trainer."""
 
     stage_id: int
     token: uuid.UUID
-    on_lost: Callable[[], None]
+    kill: Callable[[], None]
     run_status: str = "running"
     is_lost: bool = False
 
@@ -145,7 +154,9 @@ class Runtime:
                 self._renew()
                 self._renewed_at = time.monotonic()
             except Exception as error:
-                log.warning("no heartbeat: %s", error, exc_info=not isinstance(error, DatabaseError))
+                log.warning(
+                    "no heartbeat: %s", error, exc_info=not isinstance(error, DatabaseError)
+                )
                 if time.monotonic() - self._renewed_at > settings.LEASE_TTL_S:
                     self._lose_everything()
             finally:
@@ -163,10 +174,12 @@ class Runtime:
             if state is None or state.token != lease.token:
                 lease.lose()
             elif state.cancel_reason:
-                lease.flag.cancel(state.cancel_reason)
+                lease.cancel(state.cancel_reason)
         if stage is not None:
             try:
                 stage.run_status = stages.renew_stage(stage.stage_id, stage.token)
+                if stage.run_status not in (Run.Status.RUNNING, Run.Status.PAUSED):
+                    stage.kill()  # a step may take longer than a stop
             except LeaseLost:
                 self._lose_stage(stage)
         if not is_known:
@@ -176,7 +189,7 @@ class Runtime:
     def _lose_stage(self, stage: StageLease) -> None:
         if not stage.is_lost:
             stage.is_lost = True
-            stage.on_lost()
+            stage.kill()
 
     def _lose_everything(self) -> None:
         with self._lock:

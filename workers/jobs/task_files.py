@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import shutil
@@ -32,14 +33,25 @@ class TaskCache:
         self._store, self._root, self._owner = store, root / "tasks", owner
         self._root.mkdir(parents=True, exist_ok=True)
         self._root.chmod(0o755)
-        self.files = lru_cache(maxsize=4096)(self._files)
+        self._known = lru_cache(maxsize=4096)(self._files)
+
+    def files(self, archive: str, digest: str) -> TaskFiles:
+        """Raises Failure(image, image_error): the archive is gone or not what the row promised."""
+        files = self._known(archive, digest)
+        if not files.workspace.is_dir():  # somebody cleaned up
+            self._known.cache_clear()
+            files = self._known(archive, digest)
+        return files
 
     def _files(self, archive: str, digest: str) -> TaskFiles:
-        """Raises Failure(image, image_error): the archive is gone or not what the row promised."""
         try:
             data = self._store.get(archive)
         except OSError as error:
             raise Failure(FailureStage.IMAGE, FailureClass.IMAGE_ERROR, str(error)) from error
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise Failure(
+                FailureStage.IMAGE, FailureClass.IMAGE_ERROR, f"{archive} is not what was imported"
+            )
         with tarfile.open(fileobj=io.BytesIO(data)) as tar:
             tests, solution = _folder(tar, "tests/"), _folder(tar, "solution/")
             target = self._root / digest

@@ -80,16 +80,20 @@ class _Training:
             backend=self.recipe.trainer.backend,
             threads=self.recipe.trainer.threads,
         )
-        self.lease = StageLease(plan.stage_id, plan.token, on_lost=self.trainer.kill)
+        self.lease = StageLease(plan.stage_id, plan.token, kill=self.trainer.kill)
 
     def run(self) -> None:
         stage = self.recipe.stages[self.plan.stage_index]
-        with self.trainer:
-            self.init()
-            if isinstance(stage, recipes.SftStage):
-                self.imitate(stage)
-            elif isinstance(stage, recipes.RlStage):
-                self.reinforce(stage)
+        try:
+            with self.trainer:
+                self.init()
+                if isinstance(stage, recipes.SftStage):
+                    self.imitate(stage)
+                elif isinstance(stage, recipes.RlStage):
+                    self.reinforce(stage)
+        finally:
+            for name in ("checkpoint", "export", "saved"):  # copies: the blob store has them
+                shutil.rmtree(self.directory / name, ignore_errors=True)
         database(
             lambda: stages.finish_training(
                 self.plan.stage_id, self.plan.token, now=timezone.now(), result={}
@@ -260,11 +264,18 @@ class _Training:
             )
         )
         for old in pruned:
-            self.store.delete(old)
+            try:
+                self.store.delete(old)
+            except OSError as error:  # no row names it any more: it costs space, not the training
+                log.warning("checkpoint %s was not deleted: %s", old, error)
 
     def ask(self, type_: str, on_progress: Any = None, **fields: Any) -> dict[str, Any]:
         self.check()
-        reply = self.trainer.request(type_, on_progress, **fields)
+        try:
+            reply = self.trainer.request(type_, on_progress, **fields)
+        except Failure:
+            self.check()  # a trainer that was told to end did not fail
+            raise
         if self.lease.is_lost:
             raise LeaseLost(f"Stage {self.plan.stage_id} is no longer ours.")
         return reply
