@@ -1,7 +1,6 @@
 """SGLang's HTTP API in front of the scheduler (0.5; docs.sglang.ai/basic_usage/native_api).
 
-A bare ASGI application: routing is one dictionary, and a /generate call costs some 50 µs of CPU here.
-Errors have SGLang's bodies: 400 {"error": {"message"}}, 503 {"object": "error", "message", "code"}.
+A bare ASGI application under uvicorn: routing is one dictionary, and a call passes no other layer.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, get_args
-from urllib.parse import parse_qs
 
 import orjson
 from tokenizers import Tokenizer
@@ -23,15 +21,20 @@ from workers.engines.reference.figures import Figures
 from workers.engines.reference.sampling import Sampling
 from workers.engines.reference.scheduler import FinishReason, PauseMode, Request, Scheduler
 from workers.engines.reference.thread import ModelThread
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Body = dict[str, Any]
-Answer = tuple[int, Any]
-"""Status, and a body: bytes as they are, anything else as JSON."""
-HANDLED: Answer = (0, b"")
-"""The handler has answered by itself."""
+from workers.engines.reference.wire import (
+    HANDLED,
+    Answer,
+    Body,
+    Message,
+    Receive,
+    Refused,
+    Send,
+    chunk,
+    read_body,
+    respond,
+    start,
+    unavailable,
+)
 
 # Of a /generate body, what is not implemented: accepted while it asks for nothing.
 UNSUPPORTED = (
@@ -47,10 +50,6 @@ UNSUPPORTED = (
     "lora_path",
     "session_params",
 )
-
-
-class Refused(Exception):
-    """A request that is answered with 400 and this sentence."""
 
 
 @dataclass
@@ -380,45 +379,3 @@ class App:
     def _scheduler(self) -> Scheduler:
         assert self._model.scheduler is not None
         return self._model.scheduler
-
-
-def unavailable(message: str) -> Answer:
-    return 503, {"object": "error", "message": message, "type": "503", "code": 503}
-
-
-async def read_body(scope: Message, receive: Receive) -> Body:
-    """The JSON object of the body and the query's parameters. Raises Refused."""
-    parts = []
-    while True:
-        message = await receive()
-        parts.append(message.get("body", b""))
-        if not message.get("more_body"):
-            break
-    raw = b"".join(parts)
-    try:
-        body = orjson.loads(raw) if raw else {}
-    except orjson.JSONDecodeError as error:
-        raise Refused(f"The body is not JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise Refused("The body must be a JSON object.")
-    if scope["query_string"]:
-        body |= {k: v[-1] for k, v in parse_qs(scope["query_string"].decode()).items()}
-    return body
-
-
-def start(status: int, content_type: str, length: int | None = None) -> Message:
-    headers = [(b"content-type", content_type.encode())]
-    if length is not None:
-        headers.append((b"content-length", str(length).encode()))
-    return {"type": "http.response.start", "status": status, "headers": headers}
-
-
-def chunk(data: bytes) -> Message:
-    return {"type": "http.response.body", "body": data, "more_body": True}
-
-
-async def respond(send: Send, status: int, answer: Any) -> None:
-    is_text = isinstance(answer, bytes)
-    data = answer if is_text else orjson.dumps(answer)
-    await send(start(status, "text/plain" if is_text else "application/json", len(data)))
-    await send({"type": "http.response.body", "body": data})
