@@ -160,6 +160,7 @@ def admit(stage: Stage, plan: RlStage, *, now: datetime) -> None:
     """
     Stage.objects.select_for_update(no_key=True).values_list("pk").get(pk=stage.pk)
     steps.drop_stale_groups(stage, plan, now=now)
+    steps.warn_of_dropped_groups(stage, plan, now=now)
     num = stages.num_open(stage, plan)
     if num == 0:
         return
@@ -244,16 +245,20 @@ def explain(run: Run, stage: Stage) -> str:
         ready = stage.groups.filter(status=Group.Status.READY).count()
         plan = parse(run.recipe).stages[stage.index]
         assert isinstance(plan, RlStage)
+        dropped = steps.num_dropped_for(step)
+        is_many = dropped > plan.max_dropped_groups_per_step
         return (
             f"Step {step.index} of {plan.num_steps} collects: {ready} of {plan.groups_per_step} groups "
-            f"are ready, {in_flight} trajectories in flight."
+            f"are ready, {in_flight} trajectories in flight"
+            + (f"; {dropped} groups were dropped meanwhile." if is_many else ".")
         )
     return f"Step {step.index} is {step.status}; {in_flight} trajectories in flight."
 
 
 def _last_loss(run: Run) -> str:
-    """Why the newest engine is not there, if it was lost."""
-    newest = Engine.objects.filter(run=run).order_by("-id").first()
-    if newest is None or newest.status != Engine.Status.LOST:
+    """Why the newest engine is not there, if it or the one before it was lost."""
+    newest = Engine.objects.filter(run=run).exclude(status=Engine.Status.STARTING).order_by("-id")
+    last = newest.first()
+    if last is None or last.status != Engine.Status.LOST:
         return ""
-    return f" Engine {newest.index} was lost: {newest.failure_message}"
+    return f" Engine {last.index} was lost: {last.failure_message}"

@@ -28,6 +28,7 @@ from runs.models import (
     Attempt,
     Checkpoint,
     Consumption,
+    Event,
     Group,
     Run,
     Stage,
@@ -40,6 +41,9 @@ from runs.selectors.steps import rollout_metrics, staleness_of
 from runs.services.events import say
 from runs.services.groups import drop
 from runs.services.metrics import record_metrics
+
+KEEP_WEIGHTS = 5
+"""The newest weight versions of a run, for engines that are still loading one."""
 
 
 @dataclass(frozen=True)
@@ -270,6 +274,24 @@ def record_checkpoint(
 
 
 @transaction.atomic
+def prune_weights(stage_id: int, token: uuid.UUID, *, now: datetime) -> list[str]:
+    """Blobs that nothing goes back to: not one of the newest versions, no checkpoint's, no stage's start.
+    Raises LeaseLost."""
+    run = _owned_stage(stage_id, token).run
+    known = WeightVersion.objects.filter(run=run, pruned_at__isnull=True).order_by("-version")
+    wanted = set(run.stages.values_list("weight_version", flat=True))
+    complete = run.checkpoints.filter(status=Checkpoint.Status.COMPLETE)
+    wanted |= set(complete.values_list("weight_version", flat=True))
+    kept, old = [], []
+    for place, version in enumerate(known):
+        is_kept = place < KEEP_WEIGHTS or version.version in wanted
+        (kept if is_kept else old).append(version)
+    WeightVersion.objects.filter(pk__in=[version.pk for version in old]).update(pruned_at=now)
+    # a roll-back publishes the blob of the version that it keeps once more
+    return sorted({v.blob for v in old} - {v.blob for v in kept} - {""})
+
+
+@transaction.atomic
 def condemn_checkpoint(stage_id: int, token: uuid.UUID, blob: str, *, now: datetime) -> None:
     """A checkpoint that did not verify: the next claim goes back to the one before it."""
     stage = _owned_stage(stage_id, token)
@@ -338,6 +360,37 @@ _WHY: dict[str, str] = {
     Group.DropReason.STALE: "their oldest tokens are past the hard staleness bound",
     Group.DropReason.SUPERSEDED: "weights of superseded steps wrote some of their tokens",
 }
+
+
+def num_dropped_for(step: Step) -> int:
+    """Groups that were lost to the step since it began to collect: stale, invalid, without variance."""
+    return step.stage.groups.filter(
+        status=Group.Status.DROPPED,
+        finished_at__gte=step.started_at,
+        drop_reason__in=[
+            Group.DropReason.STALE,
+            Group.DropReason.TOO_FEW_VALID,
+            Group.DropReason.ZERO_VARIANCE,
+        ],
+    ).count()
+
+
+def warn_of_dropped_groups(stage: Stage, plan: RlStage, *, now: datetime) -> None:
+    """Dropping never starves a step, but it may go on for ever: said once a step (invariant 6)."""
+    step = stage.steps.filter(status=Step.Status.COLLECTING).order_by("-id").first()
+    if step is None or (num := num_dropped_for(step)) <= plan.max_dropped_groups_per_step:
+        return
+    if Event.objects.filter(run=stage.run, kind="many_groups_dropped", data__step=step.pk).exists():
+        return
+    say(
+        stage.run,
+        "many_groups_dropped",
+        f"{num} groups were dropped while step {step.index} collects, more than "
+        f"{plan.max_dropped_groups_per_step}: its tasks may be too easy, too hard or broken.",
+        now=now,
+        level="warning",
+        data={"step": step.pk},
+    )
 
 
 def versions_written(stage: Stage) -> dict[int, set[int]]:

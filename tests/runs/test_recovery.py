@@ -12,7 +12,7 @@ from runs.models import Engine, Event, Group, Run, Stage, Step
 from runs.services import attempts, engines, groups, runs, stages, steps
 from runs.services.workers import lose_worker, retire_worker
 from sandboxes.models import Sandbox
-from tests.factories import NOW, SandboxFactory, UserFactory
+from tests.factories import NOW, RECIPE, SandboxFactory, UserFactory
 from tests.runs.lab import Lab, first_attempt, result
 
 pytestmark = pytest.mark.django_db
@@ -249,3 +249,36 @@ def test_a_reward_that_two_broken_verdicts_gave_is_marked_as_attributed(lab: Lab
 
     attempt.refresh_from_db()
     assert attempt.is_attributed_to_policy
+
+
+def test_a_step_that_loses_many_groups_says_so_once_and_while_it_waits() -> None:
+    plan = {
+        **RECIPE["stages"][1],
+        "max_dropped_groups_per_step": 1,
+        "algorithm": {"zero_variance": "resample"},
+    }
+    lab = Lab({"stages": [plan]})
+    lab.begin("rl")
+    training = lab.claim_training()
+    steps.begin_step(training.stage_id, training.token, now=NOW)
+    for num_dropped in (1, 2, 3):
+        group = lab.open_rl_groups(1)[0]
+        lab.complete_group(group, [1.0, 1.0, 1.0, 1.0])
+        assert (group.status, group.drop_reason) == ("dropped", "zero_variance")
+        lab.decide()
+        said = Event.objects.filter(run=lab.run, kind="many_groups_dropped")
+        assert said.count() == (1 if num_dropped > 1 else 0)
+        assert ("dropped meanwhile" in lab.run.wait_sentence) == (num_dropped > 1)
+
+    assert Group.objects.filter(run=lab.run, status="open").count() == 4, "they are sampled again"
+
+
+def test_the_wait_sentence_names_the_loss_of_an_engine_while_its_replacement_starts(
+    lab: Lab,
+) -> None:
+    lab.begin("rl")
+    lab.engine.move("lost", finished_at=NOW, failure_message="bad weights.")
+    lab.decide()
+
+    assert Engine.objects.filter(run=lab.run, status="starting").exists()
+    assert "bad weights." in lab.run.wait_sentence

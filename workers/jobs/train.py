@@ -91,6 +91,9 @@ class _Training:
                     self.imitate(stage)
                 elif isinstance(stage, recipes.RlStage):
                     self.reinforce(stage)
+        except Failure:
+            self.check()  # a trainer that was told to end did not fail
+            raise
         finally:
             for name in ("checkpoint", "export", "saved"):  # copies: the blob store has them
                 shutil.rmtree(self.directory / name, ignore_errors=True)
@@ -246,7 +249,7 @@ class _Training:
         return blob
 
     def checkpoint(self, index: int) -> None:
-        """A trainer state in the blob store; the ones that fall out of `keep` are deleted."""
+        """A trainer state in the blob store; what nothing goes back to any more is deleted."""
         local = self.directory / "saved"
         shutil.rmtree(local, ignore_errors=True)
         self.ask("save", checkpoint_dir=str(local))
@@ -263,19 +266,18 @@ class _Training:
                 now=timezone.now(),
             )
         )
+        pruned += database(
+            lambda: steps.prune_weights(self.plan.stage_id, self.plan.token, now=timezone.now())
+        )
         for old in pruned:
             try:
                 self.store.delete(old)
             except OSError as error:  # no row names it any more: it costs space, not the training
-                log.warning("checkpoint %s was not deleted: %s", old, error)
+                log.warning("%s was not deleted: %s", old, error)
 
     def ask(self, type_: str, on_progress: Any = None, **fields: Any) -> dict[str, Any]:
         self.check()
-        try:
-            reply = self.trainer.request(type_, on_progress, **fields)
-        except Failure:
-            self.check()  # a trainer that was told to end did not fail
-            raise
+        reply = self.trainer.request(type_, on_progress, **fields)
         if self.lease.is_lost:
             raise LeaseLost(f"Stage {self.plan.stage_id} is no longer ours.")
         return reply

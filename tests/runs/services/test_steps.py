@@ -6,7 +6,16 @@ from datetime import timedelta
 import pytest
 
 from controlplane.errors import LeaseLost
-from runs.models import Checkpoint, Consumption, Group, MetricPoint, Run, Stage, Step
+from runs.models import (
+    Checkpoint,
+    Consumption,
+    Group,
+    MetricPoint,
+    Run,
+    Stage,
+    Step,
+    WeightVersion,
+)
 from runs.selectors.runs import trained_twice
 from runs.services import stages, steps
 from tests.factories import NOW
@@ -221,3 +230,20 @@ def test_a_corrupt_checkpoint_is_set_aside_for_the_one_before(lab: Lab) -> None:
     kept = steps.last_checkpoint(lab.rl)
     assert kept is not None
     assert kept.blob == "c0"
+
+
+def test_weights_that_nothing_goes_back_to_are_pruned(lab: Lab) -> None:
+    plan = lab.claim_training()
+    for number in range(1, 10):
+        steps.publish_weights(lab.run, blob=f"w{number}", step=number, now=NOW)
+        if number == 2:
+            steps.record_checkpoint(
+                plan.stage_id, plan.token, blob="c", num_bytes=1, step=2, keep=2, now=NOW
+            )
+    # a roll-back to version 3 would publish its blob again
+    steps.publish_weights(lab.run, blob="w3", step=3, now=NOW)
+
+    assert steps.prune_weights(plan.stage_id, plan.token, now=NOW) == ["w1", "w4", "w5"]
+    assert steps.prune_weights(plan.stage_id, plan.token, now=NOW) == []
+    kept = WeightVersion.objects.filter(run=lab.run, pruned_at__isnull=True)
+    assert set(kept.values_list("blob", flat=True)) == {"w2", "w3", "w6", "w7", "w8", "w9"}
