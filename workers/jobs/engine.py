@@ -119,6 +119,8 @@ class _Engine:
             url, boot_id, pid = plan.url, "", None
         else:
             directory = self.weights(orders)
+            logs = Path(settings.VAR_DIR) / "logs"
+            logs.mkdir(exist_ok=True)
             self.server = start_reference(
                 directory,
                 weight_version=orders.version,
@@ -127,9 +129,7 @@ class _Engine:
                 context_length=self.recipe.model.context_length,
                 threads=wanted.threads,
                 seed=plan.seed * 1000 + plan.index,
-                log_path=Path(settings.VAR_DIR)
-                / "logs"
-                / f"engine-run{plan.run_id}-{plan.index}.log",
+                log_path=logs / f"engine-run{plan.run_id}-{plan.index}.log",
             )
             url, boot_id, pid = self.server.url, self.server.boot_id, self.server.pid
         self.wait_healthy()

@@ -82,7 +82,7 @@ class Job:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def join(self, timeout_s: float = 30.0) -> None:
+    def join(self, timeout_s: float = 120.0) -> None:
         self._thread.join(timeout_s)
         assert not self._thread.is_alive(), "the job does not end"
         if self.error is not None:
@@ -100,10 +100,10 @@ def start() -> Iterator[Callable[[Callable[[], object]], Job]]:
 
     yield start_job
     for job in jobs:
-        job._thread.join(30)
+        job._thread.join(120)
 
 
-def wait_until(is_true: Callable[[], Any], timeout_s: float = 30.0) -> None:
+def wait_until(is_true: Callable[[], Any], timeout_s: float = 120.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not is_true():
         assert time.monotonic() < deadline, "it did not happen"

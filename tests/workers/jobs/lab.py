@@ -106,10 +106,10 @@ class JobLab(Lab):
         return Group.objects.get(run=self.run)
 
 
-def rollout_recipe(model: Path, **changes: Any) -> dict[str, Any]:
+def rollout_recipe(model: Path, *, context_length: int = 4096, **changes: Any) -> dict[str, Any]:
     """Short patience, one group of two."""
     recipe: dict[str, Any] = {
-        "model": {"path": str(model), "context_length": 4096},
+        "model": {"path": str(model), "context_length": context_length},
         "agent": {"format": "raw", "turn_cap": 6, "turn_token_cap": 256, "token_cap": 4096},
         "timeouts": {
             "start_s": 20,

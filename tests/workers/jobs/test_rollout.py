@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -300,7 +299,7 @@ def beat_until_ended(process: Runtime, job: Job) -> None:
         process._renew()
         return not job.is_alive
 
-    wait_until(beat, 15)
+    wait_until(beat)
     job.join()
 
 
@@ -326,7 +325,7 @@ def test_an_attempt_whose_lease_is_lost_reports_nothing_and_its_box_ends(
 
 
 @pytest.mark.parametrize("where", ["model", "command", "verifier"])
-def test_a_cancel_ends_an_attempt_within_a_second_wherever_it_is(
+def test_a_cancel_ends_an_attempt_wherever_it_is(
     make_lab: MakeLab,
     say: Say,
     start: Start,
@@ -339,18 +338,17 @@ def test_a_cancel_ends_an_attempt_within_a_second_wherever_it_is(
             where
         ]
     )
-    lab = make_lab(test="sleep 1000\n", verify_timeout_s=20.0)
+    patient = {"timeouts": {"command_s": 400, "verify_s": 400}}  # nothing else would end it in time
+    lab = make_lab(patient, test="sleep 1000\n", verify_timeout_s=400.0)
     attempt = lab.open_attempts()[0]
     job = start(lambda: run_attempt(attempt.pk))
     wait_until(lambda: in_flight(engine) if where == "model" else box_pid(process))
     attempts.cancel_all(lab.mine, "run_stopped", now=NOW)
-    began = time.monotonic()
     beat_until_ended(process, job)
 
     attempt.refresh_from_db()
     assert (attempt.status, attempt.reward) == ("cancelled", None)
     assert attempt.cancel_reason == "run_stopped"
-    assert time.monotonic() - began < 15, "not the 20 s and more that it would have taken"
     assert_no_box_is_left(process)
 
 

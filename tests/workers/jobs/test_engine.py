@@ -1,0 +1,150 @@
+"""An engine by its job, with the real reference server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.blobs import fresh_key
+from runs.models import Engine, Run
+from runs.services import steps
+from tests.factories import NOW
+from tests.workers.jobs.conftest import Job, current, wait_until
+from tests.workers.jobs.lab import JobLab, rollout_recipe
+from tests.workers.trainer.builders import CONTEXT, make_model_dir
+from workers.engines.client import EngineClient
+from workers.jobs.engine import run_engine
+from workers.jobs.runtime import Runtime
+from workers.trainer import directories
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+Start = Callable[[Callable[[], object]], Job]
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[Runtime]:
+    yield from current("engine", 4)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The weights of version 0 and of version 1."""
+    folder = tmp_path_factory.mktemp("engine")
+    return [make_model_dir(folder / f"model-{seed}", seed) for seed in (1, 2)]
+
+
+@pytest.fixture
+def lab(process: Runtime, models: list[Path]) -> JobLab:
+    recipe = rollout_recipe(
+        models[0],
+        context_length=CONTEXT,
+        agent={"turn_token_cap": 8, "token_cap": CONTEXT},
+    )
+    lab = JobLab(recipe, process=process)
+    Engine.objects.filter(pk=lab.engine.pk).update(
+        status="starting", lease_token=None, weight_version=None, url="", synced_at=None
+    )
+    return lab
+
+
+def publish(lab: JobLab, source: Path) -> str:
+    """A blob directory with a manifest, as version 1."""
+    local = source.with_name(f"published-{lab.run.pk}")
+    directories.publish(
+        local, lambda new: shutil.copytree(source, new, dirs_exist_ok=True) and None
+    )
+    blob = fresh_key("weights")
+    lab.store.put_directory(blob, local)
+    steps.publish_weights(lab.run, blob=blob, step=1, now=NOW)
+    return blob
+
+
+def state(lab: JobLab) -> Engine:
+    lab.engine.refresh_from_db()
+    return lab.engine
+
+
+def serving(lab: JobLab, start: Start) -> Job:
+    job = start(lambda: run_engine(lab.engine.pk))
+    wait_until(lambda: state(lab).status == "serving" or not job.is_alive)
+    assert state(lab).status == "serving", state(lab).failure_message
+    return job
+
+
+def end(lab: JobLab, job: Job) -> None:
+    Run.objects.filter(pk=lab.run.pk).update(status="succeeded", finished_at=NOW)
+    job.join()
+
+
+def is_alive(pid: int | None) -> bool:
+    return pid is not None and Path(f"/proc/{pid}").exists()
+
+
+def test_an_engine_serves_follows_a_published_version_and_ends_with_its_run(
+    lab: JobLab, start: Start, models: list[Path]
+) -> None:
+    job = serving(lab, start)
+    client = EngineClient(state(lab).url)
+    first = client.generate([1, 2, 3], rid="a", max_new_tokens=4)
+    assert (set(first.versions), state(lab).weight_version) == ({0}, 0)
+
+    publish(lab, models[1])
+    wait_until(lambda: state(lab).weight_version == 1)
+    second = client.generate([1, 2, 3], rid="b", max_new_tokens=4)
+    assert set(second.versions) == {1}
+
+    pid = state(lab).pid
+    end(lab, job)
+    assert state(lab).status == "gone"
+    assert not is_alive(pid)
+
+
+def test_weights_that_cannot_be_read_lose_the_engine_with_a_sentence(
+    lab: JobLab, start: Start, models: list[Path]
+) -> None:
+    job = serving(lab, start)
+    blob = publish(lab, models[1])
+    (Path(lab.store._root) / blob / "model.safetensors").write_bytes(b"not weights")
+    job.join()
+
+    assert state(lab).status == "lost"
+    assert "model.safetensors" in state(lab).failure_message
+    assert not is_alive(state(lab).pid)
+
+
+def test_a_server_that_is_killed_is_a_lost_engine(lab: JobLab, start: Start) -> None:
+    job = serving(lab, start)
+    os.kill(state(lab).pid or 0, signal.SIGKILL)
+    job.join()
+
+    assert state(lab).status == "lost"
+    assert "ended with -9" in state(lab).failure_message
+
+
+def test_a_model_that_cannot_be_loaded_says_so(
+    lab: JobLab, start: Start, models: list[Path], tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(models[0], broken)
+    (broken / "model.safetensors").write_bytes(b"not weights")
+    lab.run.recipe["model"]["path"] = str(broken)
+    Run.objects.filter(pk=lab.run.pk).update(recipe=lab.run.recipe)
+    start(lambda: run_engine(lab.engine.pk)).join()
+
+    assert state(lab).status == "lost"
+    assert state(lab).failure_message != ""
+
+
+def test_no_server_is_started_for_a_run_that_is_over(
+    lab: JobLab, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Run.objects.filter(pk=lab.run.pk).update(status="succeeded", finished_at=NOW)
+    run_engine(lab.engine.pk)
+
+    assert (state(lab).status, state(lab).pid) == ("starting", None)
