@@ -173,9 +173,8 @@ class LocalSandbox:
                         payload.write(archive)
                     self._unpack(self._paths.real(root), is_empty=is_empty)
                 finally:
-                    os.ftruncate(
-                        fd, 0
-                    )  # it may be the hidden tests: the agent's code could read it
+                    # it may be the hidden tests, and the agent's code could read it
+                    os.ftruncate(fd, 0)
 
     def _unpack(self, root: str, *, is_empty: bool) -> None:
         """tar, not the shell itself: of what it writes, nothing stays in the memory of a process of the box."""

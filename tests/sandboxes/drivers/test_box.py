@@ -111,7 +111,8 @@ def test_a_long_command_arrives_whole(sandbox: LocalSandbox) -> None:
 
 
 def test_a_command_that_reads_its_input_gets_its_end(sandbox: LocalSandbox) -> None:
-    assert run(sandbox, "cat; read x; echo got $? && sh") == "got 1\n"
+    assert run(sandbox, "cat; read x; echo got $? && sh; exec <README") == "got 1\n"
+    assert run(sandbox, "cat") == ""
 
 
 @pytest.mark.parametrize(
@@ -268,10 +269,10 @@ def test_grading_directories_are_hidden_until_they_are_written(sandbox: LocalSan
         sandbox, "ls -A /tests /logs; touch /tests/conftest.py /logs/x 2>&1 | grep -c Read-only"
     ) == ("/logs:\n\n/tests:\n2\n")
     assert sandbox.read_file("/logs/verifier/reward.json", max_bytes=100) is None
-    run(sandbox, "sleep 1000 &")
+    run(sandbox, "sleep 1000 & touch /tmp/trap")
     sandbox.write_files({}, root="/logs/verifier")
     sandbox.write_files({"test.sh": b"id -u; echo 1 > /logs/verifier/reward.txt\n"}, root="/tests")
-    assert run(sandbox, "pgrep sleep; bash /tests/test.sh") == "1000\n"
+    assert run(sandbox, "pgrep sleep; ls /tmp; bash /tests/test.sh") == "1000\n"
     sandbox.kill_processes()
     assert sandbox.read_file("/logs/verifier/reward.txt", max_bytes=100) == b"1\n"
     assert run(sandbox, "cat /logs/verifier/reward.txt") == "1\n"
@@ -497,7 +498,9 @@ def test_closing_leaves_no_process_no_mount_and_no_descriptor(
     driver: LocalDriver, start: Start
 ) -> None:
     before = processes_below(os.getpid())
-    num_fds = len(list(Path("/proc/self/fd").iterdir()))
+    spawner = next(pid for pid in before if b"spawner" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    descriptors = [Path("/proc/self/fd"), Path(f"/proc/{spawner}/fd")]
+    num_fds = [len(list(path.iterdir())) for path in descriptors]
     for _ in range(3):
         sandbox = start()
         run(sandbox, "(setsid sleep 1000 &); (setsid sleep 1000 &)")
@@ -509,5 +512,5 @@ def test_closing_leaves_no_process_no_mount_and_no_descriptor(
         assert processes_below(os.getpid()) == before
         with pytest.raises(Failure):
             sandbox.exec("true", timeout_s=1)
-    assert len(list(Path("/proc/self/fd").iterdir())) == num_fds
+    assert [len(list(path.iterdir())) for path in descriptors] == num_fds
     assert " overlay " not in Path("/proc/self/mounts").read_text()

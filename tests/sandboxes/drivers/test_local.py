@@ -224,7 +224,9 @@ def test_the_same_key_again_replaces_the_first_sandbox(driver: LocalDriver, star
 def test_a_machine_without_bash_has_sh(template: Path, driver: LocalDriver, text: str) -> None:
     own = LocalDriver(shell="/bin/sh")
     sandbox = own.start(SandboxSpec("sh", template))
+    sandbox.exec("y=kept", timeout_s=60)
     assert not sandbox.exec(text, timeout_s=60).timed_out
+    assert sandbox.exec("echo $y", timeout_s=60).output == "kept\n"
     assert sandbox.exec("echo $0 | cut -c1-9; cd /; pwd", timeout_s=60).output == "/proc/sel\n/\n"
     assert sandbox.exec("ulimit -p; ulimit -f", timeout_s=60).output == f"64\n{2 * 65536}\n"
     result = sandbox.exec("sleep 1000", timeout_s=0.3)
