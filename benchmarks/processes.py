@@ -35,7 +35,7 @@ PARTS = (
     ("rollout", ("celery", "-n rollout")),
     ("train", ("celery", "-n train@")),
     ("engine", ("celery", "-n engine@")),
-    ("spawner", ("spawner.py",)),
+    ("spawner", ("drivers.spawner",)),
     ("scripted engine", ("scripted_engine.py",)),
     ("up", ("manage.py up ",)),
 )
