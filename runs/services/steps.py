@@ -282,7 +282,8 @@ def prune_weights(stage_id: int, token: uuid.UUID, *, now: datetime) -> list[str
     wanted = set(run.stages.values_list("weight_version", flat=True))
     complete = run.checkpoints.filter(status=Checkpoint.Status.COMPLETE)
     wanted |= set(complete.values_list("weight_version", flat=True))
-    kept, old = [], []
+    kept: list[WeightVersion] = []
+    old: list[WeightVersion] = []
     for place, version in enumerate(known):
         is_kept = place < KEEP_WEIGHTS or version.version in wanted
         (kept if is_kept else old).append(version)

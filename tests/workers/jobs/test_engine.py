@@ -56,9 +56,11 @@ def lab(process: Runtime, models: list[Path]) -> JobLab:
 def publish(lab: JobLab, source: Path) -> str:
     """A blob directory with a manifest, as version 1."""
     local = source.with_name(f"published-{lab.run.pk}")
-    directories.publish(
-        local, lambda new: shutil.copytree(source, new, dirs_exist_ok=True) and None
-    )
+
+    def copy(target: Path) -> None:
+        shutil.copytree(source, target, dirs_exist_ok=True)
+
+    directories.publish(local, copy)
     blob = fresh_key("weights")
     lab.store.put_directory(blob, local)
     steps.publish_weights(lab.run, blob=blob, step=1, now=NOW)

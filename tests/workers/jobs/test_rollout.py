@@ -23,7 +23,7 @@ from tests.workers.jobs.lab import JobLab, rollout_recipe
 from workers.engines.chat import Chat
 from workers.jobs import rollout
 from workers.jobs.rollout import run_attempt
-from workers.jobs.runtime import Runtime
+from workers.jobs.runtime import Lease, Runtime
 from workers.rl.arrays import decode
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -333,11 +333,7 @@ def test_a_cancel_ends_an_attempt_wherever_it_is(
     engine: ScriptedEngine,
     where: str,
 ) -> None:
-    say(
-        *{"model": [Reply([1], delay_s=60)], "command": ["sleep 1000"], "verifier": ["submit"]}[
-            where
-        ]
-    )
+    say({"model": Reply([1], delay_s=300), "command": "sleep 1000", "verifier": "submit"}[where])
     patient = {"timeouts": {"command_s": 400, "verify_s": 400}}  # nothing else would end it in time
     lab = make_lab(patient, test="sleep 1000\n", verify_timeout_s=400.0)
     attempt = lab.open_attempts()[0]
@@ -394,7 +390,7 @@ def test_a_report_that_never_arrived_lets_the_lease_expire(
     first, second = lab.open_attempts()
     assignment = lab.claim(first)  # and then its job ended without a word
     lab.claim(second)
-    process.hold(rollout.Lease(second.pk, assignment.token))
+    process.hold(Lease(second.pk, assignment.token))
     lapsed = NOW - timedelta(hours=1)
     Attempt.objects.filter(pk=first.pk).update(lease_expires_at=lapsed)
     process._renew()

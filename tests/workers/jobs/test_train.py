@@ -24,6 +24,7 @@ from runs.models import (
     Step,
     WeightVersion,
 )
+from runs.selectors.runs import trained_twice
 from runs.services import attempts, steps
 from runs.services.runs import stop_run
 from sandboxes.models import Failure
@@ -186,7 +187,7 @@ def test_a_trainer_killed_in_a_request_gives_its_stage_back_and_a_new_life_train
     group.refresh_from_db()
     assert group.step is not None
     assert (stage_of(rl).status, group.step.resume, group.step.status) == ("succeeded", 1, "done")
-    assert steps.count_trained_twice(rl.run) == 0
+    assert trained_twice(rl.run.pk) == 0
 
 
 def test_a_stop_ends_a_trainer_that_is_busy_and_is_no_failure(
