@@ -111,7 +111,7 @@ function Canvas({ title, curves, prepared, references, range, window, height, on
         },
         axes: [
           { ...axis, size: 22, gap: 4, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000], grid: { show: false } },
-          { ...axis, size: 46, gap: 6, space: 28, values: (_u, ticks) => ticks.map(formatTick) },
+          { ...axis, size: (_u, ticks) => axisWidth(ticks), gap: 6, space: 28, values: (_u, ticks) => ticks.map(formatTick) },
         ],
         series: [{}, ...latest.curves.flatMap((curve) => seriesOf(color(curve.color), color("--paper"), window))],
         hooks: {
@@ -132,6 +132,11 @@ function Canvas({ title, curves, prepared, references, range, window, height, on
   useEffect(() => plot.current?.setSize({ width, height }), [width, height]);
 
   return <div ref={host} className={classes.canvas} role="img" aria-label={summary(title, curves, prepared)} />;
+}
+
+/** Room for the longest figure; 11 px digits are 7 px wide at most. uPlot has no ticks yet at its first pass. */
+function axisWidth(ticks: string[] | null): number {
+  return 12 + 7 * Math.max(3, ...(ticks ?? []).map((tick) => tick.length));
 }
 
 /** Per curve: dots, mean, ghosts. */
@@ -170,7 +175,10 @@ function yRange(min: number, max: number, { references, range }: Latest): [numbe
   const finite = all.filter((value) => Number.isFinite(value));
   const low = Math.min(...finite);
   const high = Math.max(...finite);
-  if (low === high) return [low - (Math.abs(low) || 1) * 0.5, high + (Math.abs(high) || 1) * 0.5];
+  if (low === high) {
+    const room = (Math.abs(low) || 1) * 0.5;
+    return [range.min !== undefined && low - room < range.min ? range.min : low - room, high + room];
+  }
   const pad = (high - low) * 0.08;
   return [range.min !== undefined && low >= range.min ? low : low - pad, range.max !== undefined && high <= range.max ? high : high + pad];
 }

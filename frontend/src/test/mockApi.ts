@@ -49,6 +49,11 @@ const series = [
   curve("train/logprob_gap", (step, noise) => 0.004 + step * 0.0004 + noise * 0.004, 6),
   curve("train/ess", (step, noise) => 0.97 - step * 0.004 + noise * 0.02, 7),
   curve("train/entropy", (step, noise) => (step === 12 ? NaN : 0.8 - step * 0.018 + noise * 0.05), 8),
+  curve("train/ess/lag_0", (_, noise) => 0.99 + noise * 0.01, 12),
+  curve("train/logprob_gap/lag_0", (_, noise) => 0.003 + noise * 0.001, 13),
+  curve("rollout/tail_share", (_, noise) => 0.3 + noise * 0.2, 14),
+  curve("rollout/turns_mean", (step, noise) => 7 - step * 0.1 + noise, 15),
+  makeSeries("sft/loss", Array.from({ length: 180 }, (_, step) => 0.3 + 4 * Math.exp(-step / 30))),
   curve("train/zero_gradient", (step) => (step === 3 || step === 11 ? 1 : 0), 9),
 ].map((one) => ({
   ...one,
@@ -64,6 +69,7 @@ const steps = [0, 1].flatMap((resume) =>
     const index = resume === 0 ? i : i + 14;
     return makeStep({
       id: 100 * resume + i, index, resume, status: resume === 0 && index >= 14 ? "superseded" : "done", trained_version: index + 1 + resume * 3,
+      started_at: at(120 + 11 * (index + 7 * resume)), finished_at: at(131 + 11 * (index + 7 * resume)),
       wait_s: 1 + random() * 6, logprob_s: 0.5 + random() * 0.4, update_s: 3.4 + random() * 1.5, publish_s: 0.15 + random() * 0.2,
     });
   }),

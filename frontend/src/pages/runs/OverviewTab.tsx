@@ -6,7 +6,7 @@ import type { MetricSeries, Step } from "../../api/types";
 import { type Curve, MetricChart } from "../../components/MetricChart";
 import { StackedBar } from "../../components/StackedBar";
 import { Stat, StatRow } from "../../components/Stat";
-import { formatCount, formatNumber, formatShare } from "../../lib/format";
+import { formatCount, formatNumber, formatShare, secondsBetween } from "../../lib/format";
 import { type Point, readValue } from "../../lib/series";
 import { EventFeed } from "./EventFeed";
 import classes from "./OverviewTab.module.css";
@@ -17,7 +17,8 @@ const route = getRouteApi("/shell/runs/$run/overview");
 
 const METRICS = [
   "reward/mean", "rollout/trajectories_per_h", "rollout/staleness_mean", "rollout/staleness_max",
-  "train/grad_norm", "train/logprob_gap", "train/ess", "train/entropy", "train/zero_gradient",
+  "rollout/tail_share", "rollout/turns_mean", "train/grad_norm", "train/logprob_gap", "train/logprob_gap/lag_0", "train/ess",
+  "train/ess/lag_0", "train/entropy", "train/zero_gradient", "sft/loss",
 ] as const;
 
 /** The first screen: is it alive, what does it wait for, does it learn, what is wrong. */
@@ -71,7 +72,7 @@ export function OverviewTab() {
         />
         <MetricChart
           title="Trajectories per hour"
-          note="completed; trained in its step"
+          note="completed and trained"
           curves={[
             curve("rollout/trajectories_per_h", "produced", "--role-rollout"),
             { label: "consumed", color: "--role-trainer", points: consumption(steps ?? []) },
@@ -93,22 +94,36 @@ export function OverviewTab() {
         <MetricChart
           title="Log-prob gap"
           note="mean |log π − log μ| over trained tokens"
-          curves={[curve("train/logprob_gap", "gap", "--role-trainer")]}
+          curves={[
+            curve("train/logprob_gap", "all tokens", "--role-trainer"),
+            curve("train/logprob_gap/lag_0", "lag 0 (engine mismatch)", "--role-llm"),
+          ]}
           range={{ min: 0 }}
         />
         <MetricChart
           title="Effective sample size"
           note="share of trained tokens"
-          curves={[curve("train/ess", "ESS", "--role-trainer")]}
+          curves={[
+            curve("train/ess", "all tokens", "--role-trainer"),
+            curve("train/ess/lag_0", "lag 0 (engine mismatch)", "--role-llm"),
+          ]}
           range={{ min: 0, max: 1 }}
         />
         <MetricChart title="Entropy" note="nats a token" curves={[curve("train/entropy", "entropy", "--role-llm")]} range={{ min: 0 }} />
         <MetricChart
           title="Steps without a gradient"
-          note="1 when no group had mixed rewards"
+          note="no group had mixed rewards"
           curves={[curve("train/zero_gradient", "zero gradient", "--tone-unsolved")]}
           range={{ min: 0, max: 1 }}
         />
+        <MetricChart
+          title="Tail share"
+          note="rollout time after 90 % had finished"
+          curves={[curve("rollout/tail_share", "share", "--role-rollout")]}
+          range={{ min: 0, max: 1 }}
+        />
+        <MetricChart title="Turns" note="mean of valid trajectories" curves={[curve("rollout/turns_mean", "turns", "--role-rollout")]} range={{ min: 0 }} />
+        <MetricChart title="SFT loss" note="nats, weighted tokens of a batch" curves={[curve("sft/loss", "loss", "--role-trainer")]} range={{ min: 0 }} />
         <EventFeed run={id} limit={5} />
       </div>
     </div>
@@ -127,11 +142,14 @@ function curveOf(series: MetricSeries[] | undefined, name: string, label: string
   return { label, color, points: points.map(({ resume, step, value }) => ({ resume, step, value: readValue(value) })) };
 }
 
-/** What each step consumed, as a rate over its own seconds: the figure to hold against production. */
-function consumption(steps: readonly Step[]): Point[] {
-  return steps.flatMap(({ resume, index, status, num_trajectories, wait_s, logprob_s, update_s }) => {
-    const seconds = wait_s + logprob_s + update_s;
-    return status === "done" && seconds > 0 ? [{ resume, step: index, value: (num_trajectories / seconds) * 3600 }] : [];
+/** What each step consumed, as a rate over the time since the step before it: the figure to hold against production. */
+export function consumption(steps: readonly Step[]): Point[] {
+  const ended = steps.filter((step) => step.finished_at !== null);
+  return ended.flatMap(({ resume, index, num_trajectories, started_at, finished_at }, i) => {
+    const before = ended[i - 1];
+    const since = before?.resume === resume ? before.finished_at : started_at;
+    const seconds = secondsBetween(since, finished_at) ?? 0;
+    return seconds > 0 ? [{ resume, step: index, value: (num_trajectories / seconds) * 3600 }] : [];
   });
 }
 
