@@ -34,7 +34,9 @@ def _database(url: str) -> dict[str, object]:
         "HOST": unquote(query.get("host", parts.hostname or "")),
         "PORT": query.get("port", str(parts.port or "")),
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {"pool": {"min_size": 1, "max_size": DB_POOL_SIZE, "timeout": 30}} if DB_POOL_SIZE else {},
+        "OPTIONS": {"pool": {"min_size": 1, "max_size": DB_POOL_SIZE, "timeout": 30}}
+        if DB_POOL_SIZE
+        else {},
         "TEST": {"NAME": os.environ.get("LONGTAIL_TEST_DB") or None},
     }
 
@@ -130,6 +132,8 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+# A job is taken only into a free slot: one that is reserved behind 64 others waits while a neighbour idles.
+CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
