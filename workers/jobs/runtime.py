@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 LOST = "lease_lost"
 MAX_TRIES = 5
+LOOK_S = 0.2
 
 
 @dataclass
@@ -266,9 +267,11 @@ def build(sender: Any, **_: object) -> None:
 
 
 @worker_ready.connect
-def start(**_: object) -> None:
+def start(sender: Any, **_: object) -> None:
     if _runtime:
         _runtime[0].start()
+        # Celery looks for jobs when its loop turns; without a timer a full worker sleeps on when a slot is free.
+        sender.timer.call_repeatedly(LOOK_S, lambda: None)
 
 
 @worker_shutdown.connect
