@@ -12,6 +12,8 @@ import pytest
 from django.db import connections
 
 from benchmarks.overhead import write_model
+from runs.models import Run
+from tests.factories import NOW
 from tests.scripted_engine import Reply, ScriptedEngine, by_turn
 from workers.engines.chat import Chat
 from workers.jobs import runtime as runtimes
@@ -91,7 +93,7 @@ class Job:
 
 @pytest.fixture
 def start() -> Iterator[Callable[[Callable[[], object]], Job]]:
-    """Start jobs; the test's end waits for them."""
+    """Start jobs; the test's end ends them."""
     jobs: list[Job] = []
 
     def start_job(call: Callable[[], object]) -> Job:
@@ -99,6 +101,8 @@ def start() -> Iterator[Callable[[Callable[[], object]], Job]]:
         return jobs[-1]
 
     yield start_job
+    if any(job.is_alive for job in jobs):  # a test that failed half-way
+        Run.objects.update(status="cancelled", finished_at=NOW)
     for job in jobs:
         job._thread.join(120)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.db import transaction
 
 from controlplane.blobs import fresh_key
 from runs.models import Engine, Run
@@ -63,7 +64,8 @@ def publish(lab: JobLab, source: Path) -> str:
     directories.publish(local, copy)
     blob = fresh_key("weights")
     lab.store.put_directory(blob, local)
-    steps.publish_weights(lab.run, blob=blob, step=1, now=NOW)
+    with transaction.atomic():
+        steps.publish_weights(lab.run, blob=blob, step=1, now=NOW)
     return blob
 
 
