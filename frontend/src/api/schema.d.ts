@@ -815,11 +815,9 @@ export interface components {
         Attempt: {
             id: number;
             number: number;
-            /** @enum {string} */
-            status: "queued" | "starting" | "running" | "grading" | "completed" | "failed" | "cancelled";
+            status: components["schemas"]["AttemptStatus"];
             stop_reason: components["schemas"]["StopReason"];
-            /** @enum {string} */
-            cancel_reason: "" | "stale" | "group_released" | "run_stopped" | "superseded";
+            cancel_reason: components["schemas"]["CancelReason"];
             reward: number | null;
             is_attributed_to_policy: boolean;
             failure: components["schemas"]["FailureBrief"] | null;
@@ -839,6 +837,8 @@ export interface components {
             started_at: string | null;
             finished_at: string | null;
         };
+        /** @enum {string} */
+        AttemptStatus: "queued" | "starting" | "running" | "grading" | "completed" | "failed" | "cancelled";
         /** @description What PostgreSQL holds for a topic: a client that is behind fetches. */
         Beacon: {
             /**
@@ -851,6 +851,8 @@ export interface components {
                 [key: string]: number;
             };
         };
+        /** @enum {string} */
+        CancelReason: "" | "stale" | "group_released" | "run_stopped" | "superseded";
         /** @description One finding of the preflight; an error refuses the launch. */
         Check: {
             name: string;
@@ -868,8 +870,7 @@ export interface components {
             step: number;
             resume: number;
             weight_version: number;
-            /** @enum {string} */
-            status: "writing" | "complete" | "pruned" | "corrupt";
+            status: components["schemas"]["CheckpointStatus"];
             num_bytes: number;
             /** Format: date-time */
             created_at: string;
@@ -880,6 +881,8 @@ export interface components {
             next: string | null;
             previous: null;
         };
+        /** @enum {string} */
+        CheckpointStatus: "writing" | "complete" | "pruned" | "corrupt";
         CommandRequest: {
             /**
              * @description Kept in the event feed.
@@ -887,6 +890,8 @@ export interface components {
              */
             reason: string;
         };
+        /** @enum {string} */
+        DropReason: "" | "stale" | "too_few_valid" | "superseded" | "cancelled" | "zero_variance";
         /** @description One inference server process of a run. It takes traffic only while serving. */
         Engine: {
             id: number;
@@ -952,18 +957,20 @@ export interface components {
             /** @default null */
             num_tasks: number | null;
         };
-        /** @description pass_at_1 is over valid trajectories; pass_at_1_strict counts every other ended one as unsolved. */
+        /** @description An eval stage. While it runs, its pass@1 is over the attempts that have ended (is_final is false). An invalid attempt counts as unsolved; valid_only and if_invalid_solved say what that may hide. */
         Evaluation: {
             stage: string;
             status: components["schemas"]["StageStatus"];
             weight_version: number | null;
+            is_final: boolean;
             pass_at_1: components["schemas"]["Interval"] | null;
-            pass_at_1_strict: number | null;
+            valid_only: number | null;
+            if_invalid_solved: number | null;
+            paired: components["schemas"]["Paired"] | null;
             num_tasks: number;
             num_scheduled: number;
             num_valid: number;
             num_invalid: number;
-            is_final: boolean;
             baselines: {
                 [key: string]: components["schemas"]["Interval"];
             };
@@ -1008,8 +1015,7 @@ export interface components {
         Failure: {
             id: number;
             group: number;
-            /** @enum {string} */
-            stage: "admit" | "image" | "start" | "setup" | "infer" | "exec" | "collect" | "verify" | "teardown" | "ingest" | "train" | "checkpoint" | "publish";
+            stage: components["schemas"]["FailureStage"];
             kind: components["schemas"]["FailureClass"];
             message: string;
             run_id: number | null;
@@ -1038,8 +1044,7 @@ export interface components {
             id: number;
             project: string;
             fingerprint: string;
-            /** @enum {string} */
-            stage: "admit" | "image" | "start" | "setup" | "infer" | "exec" | "collect" | "verify" | "teardown" | "ingest" | "train" | "checkpoint" | "publish";
+            stage: components["schemas"]["FailureStage"];
             kind: components["schemas"]["FailureClass"];
             message: string;
             num_failures: number;
@@ -1060,6 +1065,8 @@ export interface components {
             next: string | null;
             previous: null;
         };
+        /** @enum {string} */
+        FailureStage: "admit" | "image" | "start" | "setup" | "infer" | "exec" | "collect" | "verify" | "teardown" | "ingest" | "train" | "checkpoint" | "publish";
         /** @description One wrong field: a JSON pointer into the body (or the recipe) and what to do. */
         FieldProblem: {
             pointer: string;
@@ -1091,8 +1098,7 @@ export interface components {
             task: components["schemas"]["TaskBrief"];
             index: number;
             status: components["schemas"]["GroupStatus"];
-            /** @enum {string} */
-            drop_reason: "" | "stale" | "too_few_valid" | "superseded" | "cancelled" | "zero_variance";
+            drop_reason: components["schemas"]["DropReason"];
             resume: number;
             opened_version: number;
             oldest_version: number | null;
@@ -1203,7 +1209,7 @@ export interface components {
             name: string;
             resume: number;
             step: number;
-            value: number;
+            value: number | ("NaN" | "Infinity" | "-Infinity");
             /** Format: date-time */
             at: string;
         };
@@ -1250,6 +1256,13 @@ export interface components {
         };
         /** @enum {string} */
         NonFinite: "NaN" | "Infinity" | "-Infinity";
+        /** @description The mean difference to an earlier evaluation over the same tasks, with its 95 % interval. */
+        Paired: {
+            against: string;
+            mean: number;
+            low: number;
+            high: number;
+        };
         /** @enum {string} */
         Population: "valid" | "all" | "trained" | "none";
         Preflight: {
@@ -1467,7 +1480,7 @@ export interface components {
             run: number;
             status: string;
         };
-        /** @description Trajectories of a run now. Rates are per hour over the last ten minutes (or the run's own time). */
+        /** @description Trajectories of a run now; trained_twice is 0, or there is a bug. Rates are per hour over the last ten minutes, or over the whole of a run that has ended. */
         RunCounts: {
             in_flight: number;
             max_in_flight: number;
@@ -1476,6 +1489,7 @@ export interface components {
             failed: number;
             cancelled: number;
             infra_failures: number;
+            trained_twice: number;
             steps_done: number;
             produced_per_h: number | null;
             consumed_per_h: number | null;
@@ -1598,15 +1612,11 @@ export interface components {
             id: number;
             index: number;
             name: string;
-            /** @enum {string} */
-            kind: "eval" | "sft" | "rl";
+            kind: components["schemas"]["StageKind"];
             status: components["schemas"]["StageStatus"];
             num_done: number;
             num_total: number | null;
             weight_version: number | null;
-            progress: {
-                [key: string]: unknown;
-            };
             result: components["schemas"]["StageResult"] | null;
             baselines: {
                 [key: string]: components["schemas"]["Interval"];
@@ -1620,8 +1630,7 @@ export interface components {
             id: number;
             index: number;
             name: string;
-            /** @enum {string} */
-            kind: "eval" | "sft" | "rl";
+            kind: components["schemas"]["StageKind"];
             status: components["schemas"]["StageStatus"];
             num_done: number;
             num_total: number | null;
@@ -1637,7 +1646,9 @@ export interface components {
             stage: number;
             status: string;
         };
-        /** @description What an evaluation found: pass@1 with its task-clustered 95 % interval over valid trajectories. */
+        /** @enum {string} */
+        StageKind: "eval" | "sft" | "rl";
+        /** @description What an evaluation found: pass@1 with its task-clustered 95 % interval. An invalid attempt counts as unsolved; beside it the mean over valid attempts only, and what it would be had every invalid one solved its task. `attempts` are the valid ones. */
         StageResult: {
             pass_at_1: number;
             low: number;
@@ -1645,6 +1656,9 @@ export interface components {
             tasks: number;
             attempts: number;
             invalid: number;
+            valid_only: number | null;
+            if_invalid_solved: number | null;
+            paired: components["schemas"]["Paired"] | null;
         };
         /** @enum {string} */
         StageStatus: "pending" | "running" | "succeeded" | "failed" | "cancelled" | "skipped";
@@ -1693,7 +1707,7 @@ export interface components {
         /** @enum {string} */
         StepStatus: "collecting" | "training" | "publishing" | "done" | "failed" | "superseded";
         /** @enum {string} */
-        StopReason: "" | "submitted" | "turn_cap" | "token_cap" | "turn_token_cap" | "time_cap" | "no_action" | "loop";
+        StopReason: "" | "submitted" | "turn_cap" | "token_cap" | "turn_token_cap" | "time_cap" | "no_action" | "loop" | "broke_sandbox";
         /** @description The text that a person edits. A run keeps its own copy. */
         StoredRecipe: {
             id: number;
@@ -1743,14 +1757,15 @@ export interface components {
             next: string | null;
             previous: null;
         };
-        /** @description One task of an evaluation: scheduled attempts, valid ones, and their mean reward. */
+        /** @description One task of an evaluation. pass_at_1: over the attempts that ended, an invalid one as unsolved. */
         TaskResult: {
             task: string;
             repository: string;
             num_scheduled: number;
+            num_ended: number;
             num_valid: number;
             num_solved: number;
-            reward_mean: number | null;
+            pass_at_1: number | null;
         };
         /** @description A named, versioned collection of tasks. */
         TaskSet: {
@@ -1843,7 +1858,7 @@ export interface components {
             task: components["schemas"]["TaskBrief"];
             index: number;
             status: components["schemas"]["TrajectoryStatus"];
-            attempt_status: ("queued" | "starting" | "running" | "grading" | "completed" | "failed" | "cancelled") | null;
+            attempt_status: components["schemas"]["AttemptStatus"] | null;
             num_attempts: number;
             reward: number | null;
             advantage: number | null;
@@ -1878,7 +1893,7 @@ export interface components {
             task: components["schemas"]["TaskBrief"];
             index: number;
             status: components["schemas"]["TrajectoryStatus"];
-            attempt_status: ("queued" | "starting" | "running" | "grading" | "completed" | "failed" | "cancelled") | null;
+            attempt_status: components["schemas"]["AttemptStatus"] | null;
             num_attempts: number;
             reward: number | null;
             advantage: number | null;
@@ -1956,8 +1971,7 @@ export interface components {
             id: number;
             name: string;
             node: string;
-            /** @enum {string} */
-            kind: "rollout" | "train" | "engine";
+            kind: components["schemas"]["WorkerKind"];
             status: components["schemas"]["WorkerStatus"];
             pid: number;
             num_slots: number;
@@ -1970,6 +1984,8 @@ export interface components {
             /** Format: date-time */
             last_seen_at: string;
         };
+        /** @enum {string} */
+        WorkerKind: "rollout" | "train" | "engine";
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         WorkerPage: {
             results: components["schemas"]["Worker"][];

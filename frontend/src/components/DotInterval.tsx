@@ -3,7 +3,16 @@ import { ChartFrame } from "./ChartFrame";
 import classes from "./DotInterval.module.css";
 import { useWidth } from "./useWidth";
 
-export type Estimate = { label: string; value: number; low: number; high: number; note: string; isProvisional?: boolean };
+export type Estimate = {
+  label: string;
+  value: number;
+  low: number;
+  high: number;
+  note: string;
+  /** Where the value would be, had what is invalid been solved: drawn as a band. */
+  upTo?: number | null;
+  isProvisional?: boolean;
+};
 export type Reference = { label: string; value: number };
 
 type Props = { title: string; note?: string; estimates: readonly Estimate[]; references?: readonly Reference[]; pending?: readonly string[]; empty: string };
@@ -15,7 +24,7 @@ const RIGHT_PX = 16;
 /** Shares with their intervals, one row each, and lines to compare them with. */
 export function DotInterval({ title, note, estimates, references = [], pending = [], empty }: Props) {
   const [host, width] = useWidth<HTMLDivElement>();
-  const top = axisTop(Math.max(0.05, ...estimates.map((one) => one.high), ...references.map((one) => one.value)));
+  const top = axisTop(Math.max(0.05, ...estimates.map((one) => Math.max(one.high, one.upTo ?? 0)), ...references.map((one) => one.value)));
   const x = (value: number) => LEFT_PX + (value / top) * (width - LEFT_PX - RIGHT_PX);
   const rows = [...estimates.map((one) => one.label), ...pending];
   const height = rows.length * ROW_PX + 22;
@@ -69,6 +78,9 @@ export function DotInterval({ title, note, estimates, references = [], pending =
                   <text x={0} y={y + 4} className={classes.label}>
                     {one.label}
                   </text>
+                  {one.upTo != null && one.upTo > one.value && (
+                    <rect x={x(one.value)} y={y - 4} width={x(one.upTo) - x(one.value)} height="8" className={classes.band} />
+                  )}
                   <path d={`M${x(one.low)} ${y}H${x(one.high)}M${x(one.low)} ${y - 5}v10M${x(one.high)} ${y - 5}v10`} stroke="currentColor" strokeWidth="1.5" />
                   <circle cx={x(one.value)} cy={y} r="4.5" fill={one.isProvisional ? "var(--paper)" : "currentColor"} stroke="currentColor" strokeWidth="1.5" />
                   <text x={wordsAt} y={y + 19} className={classes.tick}>

@@ -22,7 +22,7 @@ export function makeMe(fields: Partial<Me> = {}): Me {
 
 export function makeStage(fields: Partial<Stage> = {}): Stage {
   return {
-    id: 1, index: 0, name: "base", kind: "eval", status: "pending", num_done: 0, num_total: 240, weight_version: null, progress: {},
+    id: 1, index: 0, name: "base", kind: "eval", status: "pending", num_done: 0, num_total: 240, weight_version: null,
     result: null, baselines: {}, failure_message: "", started_at: null, finished_at: null, ...fields,
   };
 }
@@ -34,7 +34,7 @@ export function makeRunDetail(fields: Partial<RunDetail> = {}): RunDetail {
     recipe: "miniature", description: "This proves the machinery, not the model.", seed: 1, created_by: "ada", resume: 0,
     weight_version: 22, cpu_s: 431, created_at: at(0), started_at: at(2), finished_at: null, stages: [makeStage()],
     counts: {
-      in_flight: 88, max_in_flight: 96, queued: 12, completed: 2304, failed: 3, cancelled: 21, infra_failures: 9, steps_done: 21,
+      in_flight: 88, max_in_flight: 96, queued: 12, completed: 2304, failed: 3, cancelled: 21, infra_failures: 9, trained_twice: 0, steps_done: 21,
       produced_per_h: 13_800, consumed_per_h: 12_940,
     },
     ...fields,
@@ -155,7 +155,8 @@ export function makeWorker(fields: Partial<Worker> = {}): Worker {
 
 export function makeEvaluation(fields: Partial<Evaluation> = {}): Evaluation {
   return {
-    stage: "base", status: "succeeded", weight_version: 0, pass_at_1: { mean: 0.02, low: 0.004, high: 0.05 }, pass_at_1_strict: 0.02,
+    stage: "base", status: "succeeded", weight_version: 0, pass_at_1: { mean: 0.02, low: 0.004, high: 0.05 }, valid_only: 0.021,
+    if_invalid_solved: 0.024, paired: null,
     num_tasks: 60, num_scheduled: 240, num_valid: 239, num_invalid: 1, is_final: true, baselines: {}, tasks: [], ...fields,
   };
 }

@@ -20,12 +20,12 @@ const baselines = { uniform_tries: { mean: 0.31, low: 0.27, high: 0.35 }, repeti
 const stages = [
   makeStage({
     id: 1, index: 0, name: "base", status: "succeeded", num_done: 240, weight_version: 0, baselines, started_at: at(5), finished_at: at(31),
-    result: { pass_at_1: 0.008, low: 0.001, high: 0.03, tasks: 60, attempts: 240, invalid: 0 },
+    result: { pass_at_1: 0.008, low: 0.001, high: 0.03, tasks: 60, attempts: 240, invalid: 0, valid_only: 0.008, if_invalid_solved: 0.008, paired: null },
   }),
   makeStage({ id: 2, index: 1, name: "sft-training", kind: "sft", status: "succeeded", num_done: 180, num_total: 180, started_at: at(31), finished_at: at(88) }),
   makeStage({
     id: 3, index: 2, name: "sft", status: "succeeded", num_done: 240, weight_version: 1, baselines, started_at: at(88), finished_at: at(118),
-    result: { pass_at_1: 0.171, low: 0.116, high: 0.234, tasks: 60, attempts: 238, invalid: 2 },
+    result: { pass_at_1: 0.171, low: 0.116, high: 0.234, tasks: 60, attempts: 238, invalid: 2, valid_only: 0.173, if_invalid_solved: 0.179, paired: { against: "base", mean: 0.163, low: 0.104, high: 0.226 } },
   }),
   makeStage({ id: 4, index: 3, name: "rl-training", kind: "rl", status: "running", num_done: 21, num_total: 30, started_at: at(118) }),
   makeStage({ id: 5, index: 4, name: "rl", baselines }),
@@ -132,13 +132,13 @@ const events = [
 
 const evaluations = [
   makeEvaluation({ tasks: matrix(1), baselines }),
-  makeEvaluation({ stage: "sft", weight_version: 1, pass_at_1: { mean: 0.171, low: 0.116, high: 0.234 }, pass_at_1_strict: 0.169, num_valid: 238, num_invalid: 2, tasks: matrix(2), baselines }),
+  makeEvaluation({ stage: "sft", weight_version: 1, pass_at_1: { mean: 0.171, low: 0.116, high: 0.234 }, valid_only: 0.173, if_invalid_solved: 0.179, paired: { against: "base", mean: 0.163, low: 0.104, high: 0.226 }, num_valid: 238, num_invalid: 2, tasks: matrix(2), baselines }),
 ];
 function matrix(seed: number) {
   const next = numbers(seed);
   return Array.from({ length: 60 }, (_, i) => {
     const solved = Math.floor(next() * 2 * seed);
-    return { task: `held-${String(i).padStart(4, "0")}`, repository: `held-${i % 5}`, num_scheduled: 4, num_valid: 4, num_solved: solved, reward_mean: solved / 4 };
+    return { task: `held-${String(i).padStart(4, "0")}`, repository: `held-${i % 5}`, num_scheduled: 4, num_ended: 4, num_valid: 4, num_solved: solved, pass_at_1: solved / 4 };
   });
 }
 

@@ -23,13 +23,13 @@ export function EvalsTab() {
     <div className={classes.page}>
       <DotInterval
         title="Solve rate"
-        note="pass@1 over valid trajectories, 95 % clustered by task; hollow while it runs"
-        estimates={evaluations.flatMap(({ stage, pass_at_1: rate, num_tasks, num_valid, num_invalid, is_final }) =>
+        note="pass@1, an invalid attempt as unsolved; 95 % clustered by task; hollow while it runs"
+        estimates={evaluations.flatMap(({ stage, pass_at_1: rate, if_invalid_solved, num_tasks, num_valid, num_invalid, is_final }) =>
           rate === null
             ? []
             : [
                 {
-                  label: stage, value: rate.mean, low: rate.low, high: rate.high, isProvisional: !is_final,
+                  label: stage, value: rate.mean, low: rate.low, high: rate.high, upTo: if_invalid_solved, isProvisional: !is_final,
                   note: `${formatCount(num_tasks)} tasks, ${formatCount(num_valid)} valid${num_invalid > 0 ? `, ${formatCount(num_invalid)} invalid` : ""}`,
                 },
               ],
@@ -39,12 +39,20 @@ export function EvalsTab() {
       />
       <DataTable label="Evaluations" columns={columns(id)} rows={evaluations} rowKey={(one) => one.stage} empty={null} />
       <p className={classes.note}>
-        pass@1 is the mean over tasks of the mean over valid trajectories; invalid ones (infrastructure failures) are counted apart
-        and never as zeros. The strict figure counts every ended trajectory without a reward as unsolved.
+        pass@1 is the mean over tasks of the mean over attempts. An invalid attempt (an infrastructure failure) has no reward; here
+        alone it counts as unsolved. What that may hide stands beside it: the rate of the valid ones only, and the rate had every
+        invalid one solved its task (the band).
       </p>
       <TaskMatrix run={id} evaluations={evaluations} />
     </div>
   );
+}
+
+/** "+15.3 [+9.8, +21.0] to base": over the same tasks, with its 95 % interval. */
+function pairedOf({ paired }: Evaluation): string {
+  if (paired === null) return ABSENT;
+  const points = (share: number) => `${share < 0 ? "−" : "+"}${Math.abs(share * 100).toFixed(1)}`;
+  return `${points(paired.mean)} [${points(paired.low)}, ${points(paired.high)}] to ${paired.against}`;
 }
 
 function columns(run: number): Column<Evaluation>[] {
@@ -58,13 +66,15 @@ function columns(run: number): Column<Evaluation>[] {
       ),
     },
     { id: "status", header: "State", width: 130, cell: (one) => <StatusBadge face={STAGE_STATUS[one.status]} /> },
-    { id: "version", header: "Weights", unit: "version", width: 120, align: "right", cell: (one) => formatCount(one.weight_version) },
-    { id: "pass", header: "pass@1", unit: "valid", width: 110, align: "right", cell: (one) => formatShare(one.pass_at_1?.mean) },
+    { id: "version", header: "Weights", width: 80, align: "right", cell: (one) => (one.weight_version === null ? ABSENT : `v${one.weight_version}`) },
+    { id: "pass", header: "pass@1", width: 90, align: "right", cell: (one) => formatShare(one.pass_at_1?.mean) },
     {
       id: "interval", header: "95 % interval", width: 150, align: "right",
       cell: ({ pass_at_1: rate }) => (rate === null ? ABSENT : `${formatShare(rate.low)} – ${formatShare(rate.high)}`),
     },
-    { id: "strict", header: "pass@1", unit: "strict", width: 110, align: "right", cell: (one) => formatShare(one.pass_at_1_strict) },
+    { id: "valid_only", header: "Valid only", width: 100, align: "right", cell: (one) => formatShare(one.valid_only) },
+    { id: "at_most", header: "Invalid solved", width: 120, align: "right", cell: (one) => formatShare(one.if_invalid_solved) },
+    { id: "paired", header: "Paired difference", unit: "points", width: 220, align: "right", cell: (one) => pairedOf(one) },
     { id: "tasks", header: "Tasks", width: 80, align: "right", cell: (one) => formatCount(one.num_tasks) },
     { id: "valid", header: "Valid", unit: "of scheduled", width: 150, align: "right", cell: (one) => `${formatCount(one.num_valid)} / ${formatCount(one.num_scheduled)}` },
     { id: "invalid", header: "Invalid", width: 90, align: "right", cell: (one) => formatCount(one.num_invalid) },

@@ -46,6 +46,7 @@ export function OverviewTab() {
         <Stat label="Infra failures" value={formatCount(counts.infra_failures)} note="of attempts, tried again" />
         <Stat label="Staleness" value={formatNumber(lastValue(series, "rollout/staleness_mean"))} unit="versions" note="mean of the last step" />
         <Stat label="Steps" value={formatCount(counts.steps_done)} note={`${formatCount(counts.queued)} attempts queued`} />
+        <Stat label="Trained twice" value={formatCount(counts.trained_twice)} note="trajectories; must be 0" />
       </StatRow>
       <StageStepper stages={run.stages} />
       <div className={classes.wide}>

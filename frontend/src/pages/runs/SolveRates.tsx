@@ -1,12 +1,12 @@
 import type { Stage } from "../../api/types";
 import { DotInterval, type Estimate, type Reference } from "../../components/DotInterval";
 
-/** Solve rate of each evaluation with its interval, and the blind searches it must beat. */
+/** Solve rate of each evaluation with its interval, what invalid attempts may hide, and the blind searches it must beat. */
 export function SolveRates({ stages }: { stages: Stage[] }) {
   return (
     <DotInterval
       title="Solve rate"
-      note="pass@1 on held-out tasks, 95 % clustered by task"
+      note="pass@1, an invalid attempt as unsolved; 95 % clustered by task"
       estimates={estimatesOf(stages)}
       references={baselinesOf(stages)}
       pending={stages.filter((stage) => stage.kind === "eval" && stage.result === null).map((stage) => stage.name)}
@@ -25,6 +25,7 @@ export function estimatesOf(stages: readonly Stage[]): Estimate[] {
             value: result.pass_at_1,
             low: result.low,
             high: result.high,
+            upTo: result.if_invalid_solved,
             note: `${result.tasks} tasks, ${result.attempts} valid${result.invalid > 0 ? `, ${result.invalid} invalid` : ""}`,
           },
         ],

@@ -1,11 +1,11 @@
 import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 
-import type { Evaluation } from "../../api/types";
+import type { Evaluation, TaskResult } from "../../api/types";
 import { type Column, DataTable } from "../../components/DataTable";
 import { ABSENT } from "../../lib/format";
 
-type Row = { task: string; repository: string; cells: Record<string, { num_solved: number; num_valid: number }> };
+type Row = { task: string; repository: string; cells: Record<string, Pick<TaskResult, "num_solved" | "num_valid" | "pass_at_1">> };
 
 /** Each held-out task across the evaluations: solved of valid. */
 export function TaskMatrix({ run, evaluations }: { run: number; evaluations: readonly Evaluation[] }) {
@@ -17,7 +17,7 @@ export function TaskMatrix({ run, evaluations }: { run: number; evaluations: rea
       ...evaluations.map(
         ({ stage }): Column<Row> => ({
           id: stage, header: stage, unit: "solved / valid", width: 150, align: "right",
-          sortValue: (row) => shareOf(row.cells[stage]),
+          sortValue: (row) => row.cells[stage]?.pass_at_1 ?? null,
           cell: (row) => {
             const cell = row.cells[stage];
             if (cell === undefined) return ABSENT;
@@ -35,16 +35,12 @@ export function TaskMatrix({ run, evaluations }: { run: number; evaluations: rea
   return <DataTable label="Tasks" columns={columns} rows={rows} rowKey={(row) => row.task} empty={null} />;
 }
 
-function shareOf(cell: Row["cells"][string] | undefined): number | null {
-  return cell === undefined || cell.num_valid === 0 ? null : cell.num_solved / cell.num_valid;
-}
-
 function taskRows(evaluations: readonly Evaluation[]): Row[] {
   const rows = new Map<string, Row>();
   for (const { stage, tasks } of evaluations) {
-    for (const { task, repository, num_solved, num_valid } of tasks) {
+    for (const { task, repository, num_solved, num_valid, pass_at_1 } of tasks) {
       const row = rows.get(task) ?? { task, repository, cells: {} };
-      row.cells[stage] = { num_solved, num_valid };
+      row.cells[stage] = { num_solved, num_valid, pass_at_1 };
       rows.set(task, row);
     }
   }

@@ -145,8 +145,8 @@ test("an address that names no run is not asked for", async () => {
 });
 
 test("solve rates come with interval and population, and only from evaluations that have a result", () => {
-  const result = { pass_at_1: 0.171, low: 0.116, high: 0.234, tasks: 60, attempts: 238, invalid: 2 };
+  const result = { pass_at_1: 0.171, low: 0.116, high: 0.234, tasks: 60, attempts: 238, invalid: 2, valid_only: 0.173, if_invalid_solved: 0.179, paired: null };
   const stages = [makeStage({ name: "sft", result, baselines: { uniform_tries: { mean: 0.3, low: 0.2, high: 0.4 } } }), makeStage({ name: "rl" })];
-  expect(estimatesOf(stages)).toEqual([{ label: "sft", value: 0.171, low: 0.116, high: 0.234, note: "60 tasks, 238 valid, 2 invalid" }]);
+  expect(estimatesOf(stages)).toEqual([{ label: "sft", value: 0.171, low: 0.116, high: 0.234, upTo: 0.179, note: "60 tasks, 238 valid, 2 invalid" }]);
   expect(baselinesOf(stages)).toEqual([{ label: "uniform tries", value: 0.3 }]);
 });
