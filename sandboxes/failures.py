@@ -98,7 +98,7 @@ class Failure(Exception):
         super().__init__(f"{stage}/{kind}: {message}")
         self.stage = stage
         self.kind = kind
-        self.message = message
+        self.message = storable(message)
         self.retry_after_s = retry_after_s
         self.by_policy = by_policy
         self.evidence = evidence or {}
@@ -142,6 +142,11 @@ def attribute(failure: Cause, previous: Sequence[Cause]) -> Literal["policy", "i
         return cause.by_policy and cause.kind in ATTRIBUTABLE
 
     return "policy" if is_suspect(failure) and any(map(is_suspect, previous)) else "infra"
+
+
+def storable(text: str) -> str:
+    """Without what PostgreSQL takes in no text: a failure that quotes a box must still be told."""
+    return text.encode(errors="replace").decode().replace("\0", "\ufffd")
 
 
 _VARYING = (

@@ -57,7 +57,9 @@ def record_failure(
 
 
 def _clipped(value: object) -> object:
-    return value[:MAX_EVIDENCE_CHARS] if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return failures.storable(value[:MAX_EVIDENCE_CHARS])
 
 
 def record_sandbox(

@@ -209,3 +209,15 @@ def test_what_its_worker_does_not_run_any_more_is_not_renewed(lab: Lab) -> None:
     assert set(attempts.renew_attempts(lab.worker, [first.pk])) == {first.pk}
     second.refresh_from_db()
     assert second.lease_expires_at == lapsed
+
+
+def test_a_failure_that_quotes_bytes_of_a_box_can_be_told(lab: Lab) -> None:
+    attempt = first_attempt(lab.open_rl_groups(1)[0])
+    token = lab.claim(attempt).token
+    quoted = failures.Failure(
+        FailureStage.EXEC, FailureClass.LOST, "it said \0 \ud800", evidence={"output": "\0"}
+    )
+    fail_attempt(attempt.pk, token, quoted, result(), now=NOW)
+
+    attempt.refresh_from_db()
+    assert attempt.failure_message == "it said \ufffd ?"
