@@ -110,13 +110,15 @@ test("a beacon that differs from the one before it names what moved", () => {
 });
 
 test("a paused page counts events, applies none, and fetches once when it goes on", async () => {
-  const { live, latest, onEvent, onGap } = setUp();
+  const { live, latest, onEvent, onGap, onMoved } = setUp();
   latest().open();
   await vi.advanceTimersByTimeAsync(0);
   live.pause();
   latest().say(EVENT);
   latest().say(EVENT);
+  latest().say(beacon(9));
   expect(onEvent).not.toHaveBeenCalled();
+  expect(onMoved).not.toHaveBeenCalled();
   expect(live.getState()).toEqual({ kind: "paused", buffered: 2 });
   onGap.mockClear();
   live.unpause();

@@ -58,25 +58,25 @@ function pairedOf({ paired }: Evaluation): string {
 function columns(run: number): Column<Evaluation>[] {
   return [
     {
-      id: "name", header: "Stage", width: 140,
+      id: "name", header: "Stage", width: 110,
       cell: ({ stage }) => (
         <Link to="/runs/$run/trajectories" params={{ run }} search={{ stage }}>
           {stage}
         </Link>
       ),
     },
-    { id: "status", header: "State", width: 130, cell: (one) => <StatusBadge face={STAGE_STATUS[one.status]} /> },
+    { id: "status", header: "State", width: 116, cell: (one) => <StatusBadge face={STAGE_STATUS[one.status]} /> },
     { id: "version", header: "Weights", width: 80, align: "right", cell: (one) => (one.weight_version === null ? ABSENT : `v${one.weight_version}`) },
     { id: "pass", header: "pass@1", width: 90, align: "right", cell: (one) => formatShare(one.pass_at_1?.mean) },
     {
-      id: "interval", header: "95 % interval", width: 150, align: "right",
+      id: "interval", header: "95 % interval", width: 136, align: "right",
       cell: ({ pass_at_1: rate }) => (rate === null ? ABSENT : `${formatShare(rate.low)} – ${formatShare(rate.high)}`),
     },
     { id: "valid_only", header: "Valid only", width: 100, align: "right", cell: (one) => formatShare(one.valid_only) },
     { id: "at_most", header: "Invalid solved", width: 120, align: "right", cell: (one) => formatShare(one.if_invalid_solved) },
-    { id: "paired", header: "Paired difference", unit: "points", width: 220, align: "right", cell: (one) => pairedOf(one) },
-    { id: "tasks", header: "Tasks", width: 80, align: "right", cell: (one) => formatCount(one.num_tasks) },
-    { id: "valid", header: "Valid", unit: "of scheduled", width: 150, align: "right", cell: (one) => `${formatCount(one.num_valid)} / ${formatCount(one.num_scheduled)}` },
-    { id: "invalid", header: "Invalid", width: 90, align: "right", cell: (one) => formatCount(one.num_invalid) },
+    { id: "paired", header: "Paired difference", unit: "points", width: 206, align: "right", cell: (one) => pairedOf(one) },
+    { id: "tasks", header: "Tasks", width: 64, align: "right", cell: (one) => formatCount(one.num_tasks) },
+    { id: "valid", header: "Valid", unit: "of scheduled", width: 140, align: "right", cell: (one) => `${formatCount(one.num_valid)} / ${formatCount(one.num_scheduled)}` },
+    { id: "invalid", header: "Invalid", width: 72, align: "right", cell: (one) => formatCount(one.num_invalid) },
   ];
 }
