@@ -134,8 +134,6 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 # A job is taken only into a free slot: one that is reserved behind 64 others waits while a neighbour idles.
 CELERY_WORKER_DISABLE_PREFETCH = True
-# A job is taken only into a free slot: one that is reserved behind 64 others waits while a neighbour idles.
-CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None

@@ -91,7 +91,9 @@ def claim_attempt(attempt_id: int, worker_id: int, *, now: datetime) -> Assignme
     """queued -> starting for the first worker that asks; None for everyone else (duplicates do nothing)."""
     attempt = (
         Attempt.objects.select_related("run", "stage", "trajectory")
-        .only("number", "run__project", "run__seed", "run__status", "stage__index", "trajectory__task")
+        .only(
+            "number", "run__project", "run__seed", "run__status", "stage__index", "trajectory__task"
+        )
         .filter(
             pk=attempt_id,
             status=Attempt.Status.QUEUED,
