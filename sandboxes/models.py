@@ -116,7 +116,8 @@ class Limit(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["project", "layer", "name", "scope"], name="one_limit"),
             models.CheckConstraint(
-                name="limit_not_negative", condition=Q(configured__isnull=True) | Q(configured__gte=0)
+                name="limit_not_negative",
+                condition=Q(configured__isnull=True) | Q(configured__gte=0),
             ),
         ]
 
