@@ -1,4 +1,4 @@
-"""A two-step run in real Chromium, from launch to inspector, against the real stack (frontend/e2e/launch.browser.ts)."""
+"""A two-step run in real Chromium, launch to inspector, on the real stack (frontend/e2e/launch.browser.ts)."""
 
 from __future__ import annotations
 
