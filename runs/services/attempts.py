@@ -22,7 +22,6 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Count, F, Q
-from django.db.models.functions import Now
 
 from controlplane.errors import LeaseLost
 from controlplane.live import publish
@@ -33,6 +32,7 @@ from runs.recipe import Recipe
 from runs.selectors.recipes import recipe_of
 from runs.services import groups
 from runs.services.events import say
+from runs.services.leases import lease_end
 from runs.services.task_sets import count_defect
 from sandboxes.failures import POLICIES, Failure, FailureClass, FailureStage, attribute
 from sandboxes.services import end_sandboxes, record_failure
@@ -79,11 +79,6 @@ class Result:
     version_max: int | None = None
     timings: dict[str, float] = field(default_factory=dict)
     grade: dict[str, Any] = field(default_factory=dict)
-
-
-def lease_end() -> Any:
-    """One TTL from now, by the database's clock."""
-    return Now() + timedelta(seconds=settings.LEASE_TTL_S)
 
 
 @transaction.atomic

@@ -17,8 +17,8 @@ from controlplane.queue import poke
 from runs.events import FleetChanged, RunChanged, fleet_topic, run_topic
 from runs.models import Engine, Run, WeightVersion
 from runs.recipe import Recipe
-from runs.services.attempts import lease_end
 from runs.services.events import say
+from runs.services.leases import lease_end
 
 
 def announce(engine: Engine) -> None:

@@ -21,10 +21,10 @@ from controlplane.queue import poke
 from runs.events import StageChanged, run_topic
 from runs.models import MetricPoint, Run, Stage, WeightVersion
 from runs.recipe import EvalStage, RlStage, parse
-from runs.services import steps
-from runs.services.attempts import lease_end
+from runs.services import steps, weights
 from runs.services.events import say
 from runs.services.groups import open_groups, tasks_of_stage
+from runs.services.leases import lease_end, owned_stage
 
 
 def announce(stage: Stage) -> None:
@@ -136,13 +136,13 @@ def claim_stage(stage_id: int, worker_id: int, *, now: datetime) -> TrainingPlan
         Run.objects.filter(pk=run.pk).update(resume=F("resume") + 1)
         run.refresh_from_db()
         steps.roll_back(stage, now=now)
-    checkpoint = steps.last_checkpoint(stage)
+    checkpoint = weights.last_checkpoint(stage)
     earlier = run.stages.filter(index__lt=stage.index)
     offset = sum(s.num_steps for s in earlier if s.kind == Stage.Kind.RL)
     if stage.kind == Stage.Kind.SFT:
         known = MetricPoint.objects.filter(run=run, name="sft/loss", at__lt=stage.started_at)
         offset = known.aggregate(last=Max("step"))["last"] or 0
-    weights = WeightVersion.objects.filter(run=run, version=stage.weight_version or 0).first()
+    start = WeightVersion.objects.filter(run=run, version=stage.weight_version or 0).first()
     return TrainingPlan(
         stage_id=stage.pk,
         run_id=run.pk,
@@ -152,7 +152,7 @@ def claim_stage(stage_id: int, worker_id: int, *, now: datetime) -> TrainingPlan
         resume=run.resume,
         seed=run.seed,
         recipe=run.recipe,
-        weights=weights.blob if weights else "",
+        weights=start.blob if start else "",
         checkpoint=checkpoint.blob if checkpoint else "",
         num_steps_done=stage.num_steps_done,
         first_metric_step=offset,
@@ -167,19 +167,6 @@ def renew_stage(stage_id: int, token: uuid.UUID) -> str:
     if not renewed:
         raise LeaseLost(f"Stage {stage_id} is no longer ours.")
     return Run.objects.values_list("status", flat=True).get(stages=stage_id)
-
-
-def owned_stage(stage_id: int, token: uuid.UUID) -> Stage:
-    """The stage, locked, if the lease is still ours. Raises LeaseLost."""
-    stage = (
-        Stage.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("run")
-        .filter(pk=stage_id, lease_token=token, status=Stage.Status.RUNNING)
-        .first()
-    )
-    if stage is None:
-        raise LeaseLost(f"Stage {stage_id} is no longer ours.")
-    return stage
 
 
 @transaction.atomic

@@ -20,13 +20,11 @@ from datetime import datetime
 
 from django.db import transaction
 
-from controlplane.errors import LeaseLost
 from controlplane.live import publish
 from controlplane.queue import poke
 from runs.events import StepChanged, run_topic
 from runs.models import (
     Attempt,
-    Checkpoint,
     Consumption,
     Event,
     Group,
@@ -40,10 +38,9 @@ from runs.recipe import RlStage, parse
 from runs.selectors.steps import rollout_metrics, staleness_of
 from runs.services.events import say
 from runs.services.groups import drop
+from runs.services.leases import owned_stage
 from runs.services.metrics import record_metrics
-
-KEEP_WEIGHTS = 5
-"""The newest weight versions of a run, for engines that are still loading one."""
+from runs.services.weights import last_checkpoint, lineage, publish_weights
 
 
 @dataclass(frozen=True)
@@ -69,22 +66,10 @@ def announce(step: Step) -> None:
     publish(run_topic(step.run.project_id, step.run_id), event)
 
 
-def _owned_stage(stage_id: int, token: uuid.UUID) -> Stage:
-    stage = (
-        Stage.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("run")
-        .filter(pk=stage_id, lease_token=token, status=Stage.Status.RUNNING)
-        .first()
-    )
-    if stage is None:
-        raise LeaseLost(f"Stage {stage_id} is no longer ours.")
-    return stage
-
-
 @transaction.atomic
 def begin_step(stage_id: int, token: uuid.UUID, *, now: datetime) -> int:
     """The next step of the stage, collecting; returns its id. Raises LeaseLost."""
-    stage = _owned_stage(stage_id, token)
+    stage = owned_stage(stage_id, token)
     step = Step.objects.create(
         run=stage.run,
         stage=stage,
@@ -104,7 +89,7 @@ def claim_batch(stage_id: int, token: uuid.UUID, step_id: int, *, now: datetime)
 
     Groups whose oldest token is past the hard bound are dropped here, too: the check that counts.
     """
-    stage = _owned_stage(stage_id, token)
+    stage = owned_stage(stage_id, token)
     run = stage.run
     plan = parse(run.recipe).stages[stage.index]
     assert isinstance(plan, RlStage)
@@ -166,7 +151,7 @@ def report_update(
     update_s: float,
 ) -> None:
     """training -> publishing: the optimizer has stepped. Raises LeaseLost."""
-    _owned_stage(stage_id, token)
+    owned_stage(stage_id, token)
     step = Step.objects.select_related("run").get(pk=step_id)
     step.move(
         Step.Status.PUBLISHING,
@@ -195,7 +180,7 @@ def publish_step(
     now: datetime,
 ) -> int:
     """publishing -> done: the weights become the run's next version. Raises LeaseLost."""
-    stage = _owned_stage(stage_id, token)
+    stage = owned_stage(stage_id, token)
     run = stage.run
     step = Step.objects.select_related("run").get(pk=step_id)
     version = publish_weights(run, blob=blob, step=metric_step, now=now)
@@ -213,113 +198,6 @@ def publish_step(
     announce(step)
     poke()
     return version
-
-
-def publish_weights(run: Run, *, blob: str, step: int, now: datetime) -> int:
-    """The run's next version, from the one it has now; engines converge to it."""
-    run = Run.objects.select_for_update(no_key=True).get(pk=run.pk)
-    version = run.next_version
-    WeightVersion.objects.create(
-        run=run,
-        version=version,
-        parent_version=run.weight_version,
-        resume=run.resume,
-        step=step,
-        blob=blob,
-        published_at=now,
-    )
-    Run.objects.filter(pk=run.pk).update(weight_version=version, next_version=version + 1)
-    return version
-
-
-@transaction.atomic
-def publish_stage_weights(
-    stage_id: int, token: uuid.UUID, *, blob: str, step: int, now: datetime
-) -> int:
-    """The one publication of an SFT stage, at its end. Raises LeaseLost."""
-    stage = _owned_stage(stage_id, token)
-    version = publish_weights(stage.run, blob=blob, step=step, now=now)
-    poke()
-    return version
-
-
-@transaction.atomic
-def record_checkpoint(
-    stage_id: int,
-    token: uuid.UUID,
-    *,
-    blob: str,
-    num_bytes: int,
-    step: int,
-    keep: int,
-    now: datetime,
-) -> list[str]:
-    """A complete trainer state; older ones beyond `keep` are pruned: their blobs come back for deletion."""
-    stage = _owned_stage(stage_id, token)
-    Checkpoint.objects.create(
-        run=stage.run,
-        stage=stage,
-        step=step,
-        resume=stage.run.resume,
-        weight_version=Run.objects.values_list("weight_version", flat=True).get(pk=stage.run_id),
-        status=Checkpoint.Status.COMPLETE,
-        blob=blob,
-        num_bytes=num_bytes,
-        created_at=now,
-    )
-    old = list(stage.checkpoints.filter(status=Checkpoint.Status.COMPLETE).order_by("-id")[keep:])
-    for checkpoint in old:
-        checkpoint.move(Checkpoint.Status.PRUNED)
-    return [checkpoint.blob for checkpoint in old]
-
-
-@transaction.atomic
-def prune_weights(stage_id: int, token: uuid.UUID, *, now: datetime) -> list[str]:
-    """Blobs that nothing goes back to: not one of the newest versions, no checkpoint's, no stage's start.
-    Raises LeaseLost."""
-    run = _owned_stage(stage_id, token).run
-    known = WeightVersion.objects.filter(run=run, pruned_at__isnull=True).order_by("-version")
-    wanted = set(run.stages.values_list("weight_version", flat=True))
-    complete = run.checkpoints.filter(status=Checkpoint.Status.COMPLETE)
-    wanted |= set(complete.values_list("weight_version", flat=True))
-    kept: list[WeightVersion] = []
-    old: list[WeightVersion] = []
-    for place, version in enumerate(known):
-        is_kept = place < KEEP_WEIGHTS or version.version in wanted
-        (kept if is_kept else old).append(version)
-    WeightVersion.objects.filter(pk__in=[version.pk for version in old]).update(pruned_at=now)
-    # a roll-back publishes the blob of the version that it keeps once more
-    return sorted({v.blob for v in old} - {v.blob for v in kept} - {""})
-
-
-@transaction.atomic
-def condemn_checkpoint(stage_id: int, token: uuid.UUID, blob: str, *, now: datetime) -> None:
-    """A checkpoint that did not verify: the next claim goes back to the one before it."""
-    stage = _owned_stage(stage_id, token)
-    for checkpoint in stage.checkpoints.filter(blob=blob, status=Checkpoint.Status.COMPLETE):
-        checkpoint.move(Checkpoint.Status.CORRUPT)
-        say(
-            stage.run,
-            "checkpoint_corrupt",
-            f"The checkpoint of step {checkpoint.step} does not match its manifest and was set aside.",
-            now=now,
-            level="error",
-        )
-
-
-def last_checkpoint(stage: Stage) -> Checkpoint | None:
-    return stage.checkpoints.filter(status=Checkpoint.Status.COMPLETE).order_by("-id").first()
-
-
-def lineage(run: Run, version: int) -> dict[int, int]:
-    """Distance of each ancestor from `version`, itself 0, along parent versions."""
-    parents = dict(WeightVersion.objects.filter(run=run).values_list("version", "parent_version"))
-    distances: dict[int, int] = {}
-    current: int | None = version
-    while current is not None and current not in distances:
-        distances[current] = len(distances)
-        current = parents.get(current)
-    return distances
 
 
 def drop_stale_groups(stage: Stage, plan: RlStage, *, now: datetime) -> int:

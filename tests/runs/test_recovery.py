@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from runs import reaper, scheduler
 from runs.models import Engine, Event, Group, Run, Stage, Step
-from runs.services import attempts, engines, groups, runs, stages, steps
+from runs.services import attempts, engines, groups, runs, stages, steps, weights
 from runs.services.workers import lose_worker, retire_worker
 from sandboxes.models import Sandbox
 from tests.factories import NOW, RECIPE, SandboxFactory, UserFactory
@@ -90,7 +90,7 @@ def test_a_stage_that_is_resumed_without_a_checkpoint_starts_from_its_first_weig
     assert (plan.resume, plan.num_steps_done, plan.weights) == (1, 0, "")
     assert Step.objects.get(pk=step).status == "superseded"
     lab.run.refresh_from_db()
-    assert set(steps.lineage(lab.run, lab.run.weight_version)) == {0, 2}
+    assert set(weights.lineage(lab.run, lab.run.weight_version)) == {0, 2}
 
 
 def test_a_group_whose_members_were_stopped_is_cancelled_not_invalid(lab: Lab) -> None:

@@ -8,7 +8,7 @@ from django.db import connection, transaction
 
 from runs import scheduler
 from runs.models import Attempt, Engine, Event, Group, Run, Stage
-from runs.services import steps
+from runs.services import weights
 from runs.services.runs import launch_run, stop_run
 from tests.factories import NOW, UserFactory, WorkerFactory
 from tests.runs.lab import Lab
@@ -183,7 +183,7 @@ def test_stale_groups_are_dropped_and_their_tasks_come_again(sent: list[tuple[st
     lab.decide()
     before = set(Group.objects.values_list("pk", flat=True))
     for _ in range(lab.rl_plan.hard_staleness + 1):
-        steps.publish_weights(lab.run, blob="w", step=1, now=NOW)
+        weights.publish_weights(lab.run, blob="w", step=1, now=NOW)
     lab.decide()
 
     assert set(Group.objects.filter(status="dropped").values_list("drop_reason", flat=True)) == {

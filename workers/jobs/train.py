@@ -24,7 +24,7 @@ from controlplane.blobs import BlobCorrupt, BlobStore, fresh_key
 from controlplane.errors import LeaseLost
 from runs import recipe as recipes
 from runs.models import Run
-from runs.services import stages, steps
+from runs.services import stages, steps, weights
 from runs.services.metrics import record_metrics
 from runs.services.preflight import resolve_path
 from sandboxes.failures import Failure, FailureClass, FailureStage
@@ -133,7 +133,7 @@ class _Training:
     def condemn(self, message: str) -> None:
         plan = self.plan
         database(
-            lambda: steps.condemn_checkpoint(
+            lambda: weights.condemn_checkpoint(
                 plan.stage_id, plan.token, plan.checkpoint, now=timezone.now()
             )
         )
@@ -158,7 +158,7 @@ class _Training:
         self.ask("sft", on_progress, traces=str(resolve_path(stage.traces)), hyper=hyper)
         blob = self.export()
         database(
-            lambda: steps.publish_stage_weights(
+            lambda: weights.publish_stage_weights(
                 plan.stage_id, plan.token, blob=blob, step=last_step, now=timezone.now()
             )
         )
@@ -256,7 +256,7 @@ class _Training:
         blob = fresh_key(f"p{self.plan.project_id}/runs/{self.plan.run_id}/checkpoints")
         num_bytes = self.store.put_directory(blob, local)
         pruned = database(
-            lambda: steps.record_checkpoint(
+            lambda: weights.record_checkpoint(
                 self.plan.stage_id,
                 self.plan.token,
                 blob=blob,
@@ -267,7 +267,7 @@ class _Training:
             )
         )
         pruned += database(
-            lambda: steps.prune_weights(self.plan.stage_id, self.plan.token, now=timezone.now())
+            lambda: weights.prune_weights(self.plan.stage_id, self.plan.token, now=timezone.now())
         )
         for old in pruned:
             try:

@@ -17,7 +17,7 @@ from runs.models import (
     WeightVersion,
 )
 from runs.selectors.runs import trained_twice
-from runs.services import stages, steps
+from runs.services import stages, steps, weights
 from tests.factories import NOW
 from tests.runs.lab import Lab
 
@@ -184,20 +184,20 @@ def test_trained_twice_counts_what_two_steps_that_stand_have_consumed(lab: Lab) 
 def test_distance_is_counted_along_the_lineage() -> None:
     lab = Lab()
     for _ in range(3):
-        steps.publish_weights(lab.run, blob="w", step=1, now=NOW)
+        weights.publish_weights(lab.run, blob="w", step=1, now=NOW)
         lab.run.refresh_from_db()
     Run.objects.filter(pk=lab.run.pk).update(weight_version=1)
     lab.run.refresh_from_db()
-    steps.publish_weights(lab.run, blob="w", step=1, now=NOW)
+    weights.publish_weights(lab.run, blob="w", step=1, now=NOW)
 
-    assert steps.lineage(lab.run, 4) == {4: 0, 1: 1, 0: 2}
+    assert weights.lineage(lab.run, 4) == {4: 0, 1: 1, 0: 2}
 
 
 def test_groups_past_the_hard_bound_are_dropped_when_a_step_claims(lab: Lab) -> None:
     old, _ = ready_groups(lab, 2)
     plan = lab.claim_training()
     for _ in range(lab.rl_plan.hard_staleness + 1):
-        steps.publish_weights(lab.run, blob="w", step=1, now=NOW)
+        weights.publish_weights(lab.run, blob="w", step=1, now=NOW)
     step_id = steps.begin_step(plan.stage_id, plan.token, now=NOW)
 
     assert steps.claim_batch(plan.stage_id, plan.token, step_id, now=NOW) is None
@@ -209,12 +209,12 @@ def test_old_checkpoints_are_pruned_beyond_what_is_kept(lab: Lab) -> None:
     plan = lab.claim_training()
     pruned: list[str] = []
     for index in range(4):
-        pruned += steps.record_checkpoint(
+        pruned += weights.record_checkpoint(
             plan.stage_id, plan.token, blob=f"c{index}", num_bytes=1, step=index, keep=2, now=NOW
         )
 
     assert pruned == ["c0", "c1"]
-    kept = steps.last_checkpoint(lab.rl)
+    kept = weights.last_checkpoint(lab.rl)
     assert kept is not None
     assert kept.blob == "c3"
 
@@ -222,12 +222,12 @@ def test_old_checkpoints_are_pruned_beyond_what_is_kept(lab: Lab) -> None:
 def test_a_corrupt_checkpoint_is_set_aside_for_the_one_before(lab: Lab) -> None:
     plan = lab.claim_training()
     for index in range(2):
-        steps.record_checkpoint(
+        weights.record_checkpoint(
             plan.stage_id, plan.token, blob=f"c{index}", num_bytes=1, step=index, keep=3, now=NOW
         )
-    steps.condemn_checkpoint(plan.stage_id, plan.token, "c1", now=NOW)
+    weights.condemn_checkpoint(plan.stage_id, plan.token, "c1", now=NOW)
 
-    kept = steps.last_checkpoint(lab.rl)
+    kept = weights.last_checkpoint(lab.rl)
     assert kept is not None
     assert kept.blob == "c0"
 
@@ -235,15 +235,15 @@ def test_a_corrupt_checkpoint_is_set_aside_for_the_one_before(lab: Lab) -> None:
 def test_weights_that_nothing_goes_back_to_are_pruned(lab: Lab) -> None:
     plan = lab.claim_training()
     for number in range(1, 10):
-        steps.publish_weights(lab.run, blob=f"w{number}", step=number, now=NOW)
+        weights.publish_weights(lab.run, blob=f"w{number}", step=number, now=NOW)
         if number == 2:
-            steps.record_checkpoint(
+            weights.record_checkpoint(
                 plan.stage_id, plan.token, blob="c", num_bytes=1, step=2, keep=2, now=NOW
             )
     # a roll-back to version 3 would publish its blob again
-    steps.publish_weights(lab.run, blob="w3", step=3, now=NOW)
+    weights.publish_weights(lab.run, blob="w3", step=3, now=NOW)
 
-    assert steps.prune_weights(plan.stage_id, plan.token, now=NOW) == ["w1", "w4", "w5"]
-    assert steps.prune_weights(plan.stage_id, plan.token, now=NOW) == []
+    assert weights.prune_weights(plan.stage_id, plan.token, now=NOW) == ["w1", "w4", "w5"]
+    assert weights.prune_weights(plan.stage_id, plan.token, now=NOW) == []
     kept = WeightVersion.objects.filter(run=lab.run, pruned_at__isnull=True)
     assert set(kept.values_list("blob", flat=True)) == {"w2", "w3", "w6", "w7", "w8", "w9"}

@@ -13,7 +13,7 @@ from django.db import transaction
 
 from controlplane.blobs import fresh_key
 from runs.models import Engine, Run
-from runs.services import steps
+from runs.services import weights
 from tests.factories import NOW
 from tests.workers.jobs.conftest import Job, current, wait_until
 from tests.workers.jobs.lab import JobLab, rollout_recipe
@@ -65,7 +65,7 @@ def publish(lab: JobLab, source: Path) -> str:
     blob = fresh_key("weights")
     lab.store.put_directory(blob, local)
     with transaction.atomic():
-        steps.publish_weights(lab.run, blob=blob, step=1, now=NOW)
+        weights.publish_weights(lab.run, blob=blob, step=1, now=NOW)
     return blob
 
 

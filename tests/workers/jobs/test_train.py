@@ -25,7 +25,7 @@ from runs.models import (
     WeightVersion,
 )
 from runs.selectors.runs import trained_twice
-from runs.services import attempts, steps
+from runs.services import attempts, weights
 from runs.services.runs import stop_run
 from sandboxes.models import Failure
 from tests.factories import NOW, UserFactory
@@ -154,7 +154,7 @@ def test_a_corrupt_checkpoint_is_set_aside_and_the_next_life_goes_on_without_it(
     complete_group(rl)
     plan = rl.claim_training()
     blob = "p1/checkpoints/corrupt"
-    steps.record_checkpoint(
+    weights.record_checkpoint(
         plan.stage_id, plan.token, blob=blob, num_bytes=1, step=0, keep=2, now=NOW
     )
     process.store.put(f"{blob}/manifest.json", b'{"files": {"gone": {"bytes": 1, "sha256": ""}}}')
