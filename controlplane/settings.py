@@ -34,6 +34,7 @@ def _database(url: str) -> dict[str, object]:
         "HOST": unquote(query.get("host", parts.hostname or "")),
         "PORT": query.get("port", str(parts.port or "")),
         "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": True,  # a pool outlives a restart of the server
         "OPTIONS": {"pool": {"min_size": 1, "max_size": DB_POOL_SIZE, "timeout": 30}}
         if DB_POOL_SIZE
         else {},

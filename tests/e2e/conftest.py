@@ -150,7 +150,7 @@ def outside_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in environment.items() if key not in OF_THE_TEST_SESSION}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
     with tempfile.TemporaryDirectory(prefix="longtail-e2e-", ignore_cleanup_errors=True) as folder:
         var = Path(folder)
@@ -162,7 +162,7 @@ def stack() -> Iterator[Stack]:
             running.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def miniature(stack: Stack) -> Path:
     """The miniature recipe's tasks, traces and model, imported."""
     folder = stack.var / "miniature" / "seed-1"
