@@ -210,16 +210,17 @@ def cancel_attempt(attempt_id: int, token: uuid.UUID, result: Result, *, now: da
 
 
 @transaction.atomic
-def release_attempt(attempt_id: int, token: uuid.UUID, *, now: datetime, sentence: str) -> None:
-    """A draining worker gives back what it has not finished: a new attempt, no retry spent."""
-    attempt = _owned(attempt_id, token)
-    failure = Failure(FailureStage.EXEC, FailureClass.CAPACITY, sentence)
-    _fail(attempt, failure, Result(), now=now)
+def expire_attempts(
+    attempts: Iterable[Attempt],
+    *,
+    now: datetime,
+    sentence: str,
+    kind: FailureClass = FailureClass.LOST,
+) -> int:
+    """The verdict on attempts whose worker is gone: tried again. Their boxes died with it.
 
-
-@transaction.atomic
-def expire_attempts(attempts: Iterable[Attempt], *, now: datetime, sentence: str) -> int:
-    """The reaper's verdict on attempts whose worker is gone: lost, and tried again. Their boxes died with it."""
+    kind: `lost` spends a retry; `capacity` (a worker that said goodbye) does not.
+    """
     expired = []
     for attempt in (
         Attempt.objects.select_for_update(skip_locked=True, of=("self",), no_key=True)
@@ -231,7 +232,7 @@ def expire_attempts(attempts: Iterable[Attempt], *, now: datetime, sentence: str
             attempt.move(Attempt.Status.CANCELLED, finished_at=now)
             _end_trajectory(attempt, Trajectory.Status.CANCELLED, now=now)
         else:
-            failure = Failure(FailureStage.EXEC, FailureClass.LOST, sentence)
+            failure = Failure(FailureStage.EXEC, kind, sentence)
             host = attempt.worker.node.hostname if attempt.worker else ""
             _fail(attempt, failure, Result(), now=now, host=host)
         expired.append(attempt.pk)

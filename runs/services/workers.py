@@ -13,6 +13,7 @@ from runs.services.attempts import expire_attempts
 from runs.services.engines import expire_engine
 from runs.services.events import say
 from runs.services.stages import recover_training
+from sandboxes.failures import FailureClass
 
 
 @transaction.atomic
@@ -82,7 +83,7 @@ def lose_worker(worker: Worker, *, now: datetime, sentence: str) -> None:
 
 @transaction.atomic
 def retire_worker(worker: Worker, *, now: datetime) -> None:
-    """A clean shutdown: as a loss, but said by the worker itself, and no automatic resume is spent."""
+    """A clean shutdown, said by the worker itself: neither a retry nor an automatic resume is spent."""
     _release(worker, Worker.Status.GONE, now=now, sentence=f"Worker {worker.name} was shut down.")
 
 
@@ -93,7 +94,8 @@ def _release(worker: Worker, status: str, *, now: datetime, sentence: str) -> No
     if not is_first:
         return
     held = list(Attempt.objects.filter(worker=worker, status__in=Attempt.IN_FLIGHT))
-    expire_attempts(held, now=now, sentence=sentence)
+    kind = FailureClass.LOST if status == Worker.Status.LOST else FailureClass.CAPACITY
+    expire_attempts(held, now=now, sentence=sentence, kind=kind)
     for run in Run.objects.filter(attempts__in=[attempt.pk for attempt in held]).distinct():
         num = sum(attempt.run_id == run.pk for attempt in held)
         say(

@@ -13,10 +13,11 @@ from controlplane.errors import LeaseLost
 from runs.models import Attempt, Trajectory
 from runs.services import attempts
 from runs.services.attempts import claim_attempt, complete_attempt, fail_attempt
+from runs.services.workers import retire_worker
 from sandboxes import failures
 from sandboxes.failures import FailureClass, FailureStage
 from sandboxes.models import Failure, FailureGroup
-from tests.factories import NOW
+from tests.factories import NOW, WorkerFactory
 from tests.runs.lab import Lab, first_attempt, result
 
 pytestmark = pytest.mark.django_db
@@ -221,3 +222,14 @@ def test_a_failure_that_quotes_bytes_of_a_box_can_be_told(lab: Lab) -> None:
 
     attempt.refresh_from_db()
     assert attempt.failure_message == "it said \ufffd ?"
+
+
+def test_a_worker_that_says_goodbye_spends_no_retry(lab: Lab) -> None:
+    trajectory_id = first_attempt(lab.open_rl_groups(1)[0]).trajectory_id
+    for _ in range(10):
+        worker = WorkerFactory(kind="rollout")
+        attempt = Attempt.objects.get(trajectory=trajectory_id, status="queued")
+        assert claim_attempt(attempt.pk, worker.pk, now=NOW)
+        retire_worker(worker, now=NOW)
+
+    assert Trajectory.objects.get(pk=trajectory_id).status == "open"
