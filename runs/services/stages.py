@@ -224,9 +224,13 @@ def recover_training(stage: Stage, *, now: datetime, sentence: str) -> None:
 
 
 def num_open(stage: Stage, plan: RlStage) -> int:
-    """How many groups admission may open now (invariant 6), never more than the stage still needs."""
+    """How many groups admission may open now (invariant 6), never more than the stage still needs.
+
+    Groups of a step in training hold their place until its weights are published: with them, at most max_staleness
+    whole steps lie between a group's opening and its own step (docs/decisions/0004).
+    """
     live = stage.groups.filter(status__in=["open", "ready"]).count()
     filling = stage.steps.filter(status__in=["training", "publishing"]).count()
     needed = (plan.num_steps - stage.num_steps_done - filling) * plan.groups_per_step - live
-    capacity = (plan.max_staleness + 1) * plan.groups_per_step - live
+    capacity = (plan.max_staleness + 1 - filling) * plan.groups_per_step - live
     return max(0, min(needed, capacity))

@@ -141,17 +141,23 @@ def committed(stack: Stack, run: int) -> dict[str, int]:
 
 
 def test_a_rollout_worker_killed_mid_turn(stack: Stack, run_id: int) -> None:
-    def busiest() -> int:
-        rows = stack.query(
-            "SELECT w.pid FROM runs_attempt a JOIN runs_worker w ON w.id = a.worker_id"
-            " WHERE a.run_id = %s AND a.status = 'running' GROUP BY w.pid ORDER BY count(*) DESC",
-            run_id,
-        )
-        return rows[0]["pid"] if rows else 0
+    mine = (
+        "SELECT count(*) FROM runs_attempt a JOIN runs_worker w ON w.id = a.worker_id"
+        " WHERE a.run_id = %s AND a.status = 'running' AND w.pid = %s"
+    )
+
+    def busy() -> int:
+        """A worker stopped in the middle of trajectories, or 0; looked at while it cannot move."""
+        for pid in stack.pids("celery", "-n rollout1@"):
+            os.kill(pid, signal.SIGSTOP)
+            if stack.value(mine, run_id, pid):
+                return pid
+            os.kill(pid, signal.SIGCONT)
+        return 0
 
     lost = "SELECT count(*) FROM runs_attempt WHERE run_id = %s AND failure_class = 'lost'"
     with surviving(stack, run_id):
-        pid = stack.wait_for(busiest, 60, "a worker with trajectories in flight")
+        pid = stack.wait_for(busy, 60, "a worker with trajectories in flight")
         os.kill(pid, signal.SIGKILL)
         stack.wait_for(lambda: stack.value(lost, run_id), 60, "its attempts to be given up")
     assert events(stack, run_id, "worker_lost")

@@ -8,7 +8,7 @@ from django.db import connection, transaction
 
 from runs import scheduler
 from runs.models import Attempt, Engine, Event, Group, Run, Stage
-from runs.services import weights
+from runs.services import steps, weights
 from runs.services.runs import launch_run, stop_run
 from tests.factories import NOW, UserFactory, WorkerFactory
 from tests.runs.lab import Lab
@@ -84,6 +84,31 @@ def test_capacity_is_counted_from_live_rows(sent: list[tuple[str, int]]) -> None
     assert Group.objects.filter(run=lab.run).count() == 6, "ready groups hold their place"
     plan = lab.claim_training()
     lab.take_step(plan)
+    lab.decide()
+    assert Group.objects.filter(run=lab.run, status="open").count() == 6
+
+
+def test_a_step_in_training_holds_the_place_of_its_groups(sent: list[tuple[str, int]]) -> None:
+    """Else its successors would be opened one version too early: staleness max_staleness + 1."""
+    plans = Lab().run.recipe["stages"]
+    plans[1]["num_steps"] = 50
+    lab = Lab({"stages": plans})
+    lab.begin("rl")
+    lab.decide()
+    for group in Group.objects.filter(run=lab.run).order_by("index")[:2]:
+        lab.complete_group(group, [1.0, 0.0, 0.0, 0.0])
+    plan = lab.claim_training()
+    step_id = steps.begin_step(plan.stage_id, plan.token, now=NOW)
+    assert steps.claim_batch(plan.stage_id, plan.token, step_id, now=NOW)
+
+    lab.decide()
+    assert Group.objects.filter(run=lab.run, status="open").count() == 4
+    steps.report_update(
+        plan.stage_id, plan.token, step_id, metrics={}, wait_s=1, logprob_s=1, update_s=1
+    )
+    steps.publish_step(
+        plan.stage_id, plan.token, step_id, blob="w", publish_s=1, metric_step=1, now=NOW
+    )
     lab.decide()
     assert Group.objects.filter(run=lab.run, status="open").count() == 6
 

@@ -75,8 +75,24 @@ def sandbox(start: Start) -> LocalSandbox:
     return start()
 
 
+_of_others: set[int] = set()
+
+
+@pytest.fixture(scope="package", autouse=True)
+def others() -> None:
+    """What other tests of this session left running (its PostgreSQL, its Valkey) is none of a box's."""
+    _of_others.update(pid for pid in processes_below(os.getpid()) if not is_spawner(pid))
+
+
+def is_spawner(pid: int) -> bool:
+    try:
+        return b"drivers.spawner" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def processes_below(pid: int) -> list[int]:
-    """All descendants of a process of this machine."""
+    """All descendants of a process of this machine, but for those of other tests' processes."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -88,7 +104,8 @@ def processes_below(pid: int) -> list[int]:
             children.setdefault(parent, []).append(int(entry.name))
     found, todo = [], [pid]
     while todo:
-        found += (below := children.get(todo.pop(), []))
+        below = [child for child in children.get(todo.pop(), []) if child not in _of_others]
+        found += below
         todo += below
     return found
 
