@@ -14,6 +14,7 @@ import re
 import shutil
 import signal
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from sandboxes.drivers.spawner import Sandbox
 
 MARK = "LONGTAIL_SANDBOX"
+# A process in the middle of exec shows no environment: one look may miss it, and it then holds the shell's pipes.
+CLEAN_LOOKS, LOOK_S = 3, 0.01
 
 
 class Paths:
@@ -102,14 +105,17 @@ class Unsafe:
 
     def kill(self, sandbox: Sandbox) -> None:
         mark = f"{MARK}={self.folder(sandbox.number)}\0".encode()
-        was_found = True
-        while was_found:
+        num_clean = 0
+        while num_clean < CLEAN_LOOKS:
             was_found = False
             for entry in Path("/proc").iterdir():
                 with contextlib.suppress(OSError):
                     if entry.name.isdigit() and mark in (entry / "environ").read_bytes():
                         os.kill(int(entry.name), signal.SIGKILL)
                         was_found = True
+            num_clean = 0 if was_found else num_clean + 1
+            if not was_found:
+                time.sleep(LOOK_S)
 
     def after_end(self, sandbox: Sandbox) -> None:
         self.kill(sandbox)

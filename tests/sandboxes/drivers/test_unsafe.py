@@ -90,7 +90,7 @@ def test_a_trajectory_runs_and_is_graded_in_a_folder(
     stopped = unsafe_sandbox.exec("(setsid sleep 1000 &); sleep 1000", timeout_s=0.8)
     assert stopped.timed_out
     assert "in a new shell in /workspace/package]" in stopped.output
-    assert run("exit 3").startswith("[the shell ended with exit code 3")
+    assert run("(setsid sleep 1000 &); exit 3").startswith("[the shell ended with exit code 3")
     assert run('echo "$x" $PWD') == " /workspace/package\n"
     tests = {
         "test.sh": b"cd /workspace; grep -q 3 package/module.py && echo 1 > /logs/verifier/reward.txt\n"
