@@ -68,6 +68,12 @@ class FailureGroup(models.Model):
     num_failures = models.IntegerField(default=0)
     first_at = models.DateTimeField()
     last_at = models.DateTimeField(db_index=True)
+    resolved_at = models.DateTimeField(null=True)
+    regressed_at = models.DateTimeField(null=True)
+    """Since when it is back after it had been resolved; NULL once resolved again."""
+    ignored_until = models.DateTimeField(null=True)
+    state_reason = models.TextField(default="", db_default="", blank=True)
+    state_by = models.CharField(max_length=150, default="", db_default="", blank=True)
 
     class Meta:
         constraints = [

@@ -58,6 +58,15 @@ class Run(LifecycleModel):
     next_version = models.IntegerField(default=1)
     """Never reused: after a roll-back numbers go on."""
     num_auto_resumes = models.IntegerField(default=0)
+    is_demo = models.BooleanField(default=False, db_default=False)
+    """Synthetic data of `manage.py seed_demo`: labelled on every page, never mistaken for a run."""
+    cloned_from = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
+    from_checkpoint = models.ForeignKey(
+        "Checkpoint", null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    """Where its first weights come from, instead of the recipe's model."""
+    checkpoint_asked_at = models.DateTimeField(null=True)
+    """Somebody wants a checkpoint at the end of the step in training; NULL once it is written."""
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)

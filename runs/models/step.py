@@ -66,6 +66,8 @@ class Consumption(models.Model):
     trajectory = models.ForeignKey(
         "Trajectory", on_delete=models.CASCADE, related_name="consumptions"
     )
+    logprobs = models.CharField(max_length=300, default="", db_default="", blank=True)
+    """Blob key of the trainer's own log-probs of the trained tokens, where they were kept."""
 
     class Meta:
         constraints = [

@@ -140,6 +140,11 @@ class Attempt(LifecycleModel):
     version_max = models.IntegerField(null=True)
     timings = models.JSONField(default=dict)
     """Seconds: queue, start, setup, llm, exec, verify, teardown."""
+    patch = models.TextField(default="", db_default="", blank=True)
+    """Unified diff of the workspace against its base as it was graded; cut at a cap."""
+    is_patch_cut = models.BooleanField(default=False, db_default=False)
+    num_llm_errors = models.IntegerField(default=0, db_default=0)
+    """Model calls that failed, tried again or not; the turns are those that did not."""
     grade = models.JSONField(default=dict)
     """What the verifier said: {details, output, duration_s}."""
     created_at = models.DateTimeField()
@@ -187,6 +192,8 @@ class Turn(models.Model):
     index = models.IntegerField()
     started_at = models.DateTimeField()
     llm_s = models.FloatField()
+    queue_s = models.FloatField(null=True)
+    """Of llm_s, the wait in the engine's queue, where the engine says it."""
     exec_s = models.FloatField()
     action = models.TextField()
     command = models.TextField()
