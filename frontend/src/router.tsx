@@ -9,7 +9,20 @@ import { EmptyState } from "./components/EmptyState";
 import { ErrorState } from "./components/ErrorState";
 import { Loading } from "./components/Loading";
 import { Shell } from "./components/Shell";
-import { choiceParam, countParam, textParams } from "./lib/search";
+import { textParams } from "./lib/search";
+import { chartsSearch } from "./pages/charts/search";
+import { compareSearch } from "./pages/compare/search";
+import { compareEvalsSearch } from "./pages/evals/search";
+import { failureSearch, failuresSearch } from "./pages/failures/search";
+import { groupSearch, groupsSearch } from "./pages/groups/search";
+import { inspectorSearch } from "./pages/inspector/search";
+import { launchSearch } from "./pages/launch/search";
+import { eventsSearch, stepsSearch } from "./pages/overview/search";
+import { runsSearch } from "./pages/runs/search";
+import { sandboxesSearch, sandboxSearch } from "./pages/sandboxes/search";
+import { tailSearch } from "./pages/tail/search";
+import { tasksSearch } from "./pages/task-sets/search";
+import { trajectoriesSearch } from "./pages/trajectories/search";
 
 const root = createRootRouteWithContext<{ queryClient: QueryClient }>()({ component: Outlet });
 
@@ -48,24 +61,28 @@ const index = createRoute({
 const runs = createRoute({
   getParentRoute: () => shell,
   path: "/runs",
-  validateSearch: (raw: Record<string, unknown>) => textParams(raw, ["status"]),
+  validateSearch: runsSearch,
   component: lazyRouteComponent(() => import("./pages/runs/RunsPage"), "RunsPage"),
 });
 
 const newRun = createRoute({
   getParentRoute: () => shell,
   path: "/runs/new",
-  validateSearch: newRunSearch,
-  component: lazyRouteComponent(() => import("./pages/runs/NewRunPage"), "NewRunPage"),
+  validateSearch: launchSearch,
+  component: lazyRouteComponent(() => import("./pages/launch/NewRunPage"), "NewRunPage"),
+});
+
+const compareRuns = createRoute({
+  getParentRoute: () => shell,
+  path: "/runs/compare",
+  validateSearch: compareSearch,
+  component: lazyRouteComponent(() => import("./pages/compare/ComparePage"), "ComparePage"),
 });
 
 const run = createRoute({
   getParentRoute: () => shell,
   path: "/runs/$run",
-  params: {
-    parse: ({ run }) => ({ run: idParam(run) }),
-    stringify: ({ run }) => ({ run: String(run) }),
-  },
+  params: idParams("run"),
   component: lazyRouteComponent(() => import("./pages/runs/RunPage"), "RunPage"),
 });
 
@@ -80,34 +97,63 @@ const runIndex = createRoute({
 const overview = createRoute({
   getParentRoute: () => run,
   path: "overview",
-  component: lazyRouteComponent(() => import("./pages/runs/OverviewTab"), "OverviewTab"),
+  component: lazyRouteComponent(() => import("./pages/overview/OverviewTab"), "OverviewTab"),
+});
+
+const charts = createRoute({
+  getParentRoute: () => run,
+  path: "charts",
+  validateSearch: chartsSearch,
+  component: lazyRouteComponent(() => import("./pages/charts/ChartsTab"), "ChartsTab"),
+});
+
+const steps = createRoute({
+  getParentRoute: () => run,
+  path: "steps",
+  validateSearch: stepsSearch,
+  component: lazyRouteComponent(() => import("./pages/overview/StepsTab"), "StepsTab"),
+});
+
+const tail = createRoute({
+  getParentRoute: () => run,
+  path: "tail",
+  validateSearch: tailSearch,
+  component: lazyRouteComponent(() => import("./pages/tail/TailTab"), "TailTab"),
 });
 
 const trajectories = createRoute({
   getParentRoute: () => run,
   path: "trajectories",
-  validateSearch: trajectorySearch,
+  validateSearch: trajectoriesSearch,
   component: lazyRouteComponent(() => import("./pages/trajectories/TrajectoriesTab"), "TrajectoriesTab"),
 });
 
 const groups = createRoute({
   getParentRoute: () => run,
   path: "groups",
-  validateSearch: (raw: Record<string, unknown>) => textParams(raw, ["stage", "status"]),
-  component: lazyRouteComponent(() => import("./pages/runs/GroupsTab"), "GroupsTab"),
+  validateSearch: groupsSearch,
+  component: lazyRouteComponent(() => import("./pages/groups/GroupsTab"), "GroupsTab"),
+});
+
+const group = createRoute({
+  getParentRoute: () => run,
+  path: "groups/$group",
+  params: idParams("group"),
+  validateSearch: groupSearch,
+  component: lazyRouteComponent(() => import("./pages/groups/GroupPage"), "GroupPage"),
 });
 
 const runSandboxes = createRoute({
   getParentRoute: () => run,
   path: "sandboxes",
-  validateSearch: (raw: Record<string, unknown>) => textParams(raw, ["status", "driver"]),
+  validateSearch: sandboxesSearch,
   component: lazyRouteComponent(() => import("./pages/sandboxes/SandboxesTab"), "SandboxesTab"),
 });
 
 const runFailures = createRoute({
   getParentRoute: () => run,
   path: "failures",
-  validateSearch: (raw: Record<string, unknown>) => textParams(raw, ["stage", "kind"]),
+  validateSearch: failuresSearch,
   component: lazyRouteComponent(() => import("./pages/failures/FailuresTab"), "FailuresTab"),
 });
 
@@ -117,65 +163,66 @@ const runEngines = createRoute({
   component: lazyRouteComponent(() => import("./pages/engines/EnginesTab"), "EnginesTab"),
 });
 
+const checkpoints = createRoute({
+  getParentRoute: () => run,
+  path: "checkpoints",
+  component: lazyRouteComponent(() => import("./pages/checkpoints/CheckpointsTab"), "CheckpointsTab"),
+});
+
 const evals = createRoute({
   getParentRoute: () => run,
   path: "evals",
-  component: lazyRouteComponent(() => import("./pages/runs/EvalsTab"), "EvalsTab"),
+  component: lazyRouteComponent(() => import("./pages/evals/EvalsTab"), "EvalsTab"),
 });
 
 const events = createRoute({
   getParentRoute: () => run,
   path: "events",
-  validateSearch: (raw: Record<string, unknown>) => textParams(raw, ["level"]),
-  component: lazyRouteComponent(() => import("./pages/runs/EventsTab"), "EventsTab"),
+  validateSearch: eventsSearch,
+  component: lazyRouteComponent(() => import("./pages/overview/EventsTab"), "EventsTab"),
 });
 
 const config = createRoute({
   getParentRoute: () => run,
   path: "config",
-  component: lazyRouteComponent(() => import("./pages/runs/ConfigTab"), "ConfigTab"),
+  component: lazyRouteComponent(() => import("./pages/launch/ConfigTab"), "ConfigTab"),
 });
-
-export const INSPECTOR_TABS = ["transcript", "tests", "timeline", "raw"] as const;
 
 const trajectory = createRoute({
   getParentRoute: () => shell,
   path: "/trajectories/$trajectory",
-  params: {
-    parse: ({ trajectory }) => ({ trajectory: idParam(trajectory) }),
-    stringify: ({ trajectory }) => ({ trajectory: String(trajectory) }),
-  },
-  validateSearch: (raw: Record<string, unknown>) => ({
-    ...trajectorySearch(raw),
-    ...optional("tab", choiceParam(raw, "tab", INSPECTOR_TABS)),
-    ...optional("turn", countParam(raw, "turn")),
-    ...optional("attempt", countParam(raw, "attempt")),
-  }),
-  component: lazyRouteComponent(() => import("./pages/trajectories/TrajectoryPage"), "TrajectoryPage"),
+  params: idParams("trajectory"),
+  validateSearch: inspectorSearch,
+  component: lazyRouteComponent(() => import("./pages/inspector/TrajectoryPage"), "TrajectoryPage"),
 });
 
 const sandboxes = createRoute({
   getParentRoute: () => shell,
   path: "/sandboxes",
-  validateSearch: (raw: Record<string, unknown>) => textParams(raw, ["status", "driver"]),
+  validateSearch: sandboxesSearch,
   component: lazyRouteComponent(() => import("./pages/sandboxes/SandboxesPage"), "SandboxesPage"),
+});
+
+const sandbox = createRoute({
+  getParentRoute: () => shell,
+  path: "/sandboxes/$sandbox",
+  params: idParams("sandbox"),
+  validateSearch: sandboxSearch,
+  component: lazyRouteComponent(() => import("./pages/sandboxes/SandboxPage"), "SandboxPage"),
 });
 
 const failures = createRoute({
   getParentRoute: () => shell,
   path: "/failures",
-  validateSearch: (raw: Record<string, unknown>) => textParams(raw, ["stage", "kind"]),
+  validateSearch: failuresSearch,
   component: lazyRouteComponent(() => import("./pages/failures/FailuresPage"), "FailuresPage"),
 });
 
 const failureGroup = createRoute({
   getParentRoute: () => shell,
   path: "/failures/$group",
-  params: {
-    parse: ({ group }) => ({ group: idParam(group) }),
-    stringify: ({ group }) => ({ group: String(group) }),
-  },
-  validateSearch: (raw: Record<string, unknown>) => optional("run", countParam(raw, "run")),
+  params: idParams("group"),
+  validateSearch: failureSearch,
   component: lazyRouteComponent(() => import("./pages/failures/FailureGroupPage"), "FailureGroupPage"),
 });
 
@@ -191,14 +238,52 @@ const workers = createRoute({
   component: lazyRouteComponent(() => import("./pages/workers/WorkersPage"), "WorkersPage"),
 });
 
+const limits = createRoute({
+  getParentRoute: () => shell,
+  path: "/limits",
+  component: lazyRouteComponent(() => import("./pages/limits/LimitsPage"), "LimitsPage"),
+});
+
+const taskSets = createRoute({
+  getParentRoute: () => shell,
+  path: "/task-sets",
+  component: lazyRouteComponent(() => import("./pages/task-sets/TaskSetsPage"), "TaskSetsPage"),
+});
+
+const taskSet = createRoute({
+  getParentRoute: () => shell,
+  path: "/task-sets/$set",
+  params: idParams("set"),
+  validateSearch: tasksSearch,
+  component: lazyRouteComponent(() => import("./pages/task-sets/TaskSetPage"), "TaskSetPage"),
+});
+
+const task = createRoute({
+  getParentRoute: () => shell,
+  path: "/task-sets/$set/tasks/$task",
+  params: {
+    parse: ({ set, task }) => ({ set: idParam(set), task: idParam(task) }),
+    stringify: ({ set, task }) => ({ set: String(set), task: String(task) }),
+  },
+  component: lazyRouteComponent(() => import("./pages/task-sets/TaskPage"), "TaskPage"),
+});
+
+const compareEvals = createRoute({
+  getParentRoute: () => shell,
+  path: "/evals/compare",
+  validateSearch: compareEvalsSearch,
+  component: lazyRouteComponent(() => import("./pages/evals/CompareEvalsPage"), "CompareEvalsPage"),
+});
+
 const routeTree = root.addChildren([
   login,
   shell.addChildren([
-    index, runs, newRun,
+    index, runs, newRun, compareRuns,
     run.addChildren([
-      runIndex, overview, trajectories, groups, runSandboxes, runFailures, runEngines, evals, events, config,
+      runIndex, overview, charts, steps, tail, trajectories, groups, group, runSandboxes, runFailures, runEngines, checkpoints, evals,
+      events, config,
     ]),
-    trajectory, sandboxes, failures, failureGroup, engines, workers,
+    trajectory, sandboxes, sandbox, failures, failureGroup, engines, workers, limits, taskSets, taskSet, task, compareEvals,
   ]),
 ]);
 
@@ -230,21 +315,11 @@ function RouteError({ error, reset }: { error: unknown; reset: () => void }) {
   return <ErrorState error={error} onRetry={retry} />;
 }
 
-/** Filters of the trajectory list; the inspector carries them, so that J and K walk the same list. */
-function trajectorySearch(raw: Record<string, unknown>) {
+function idParams<Name extends string>(name: Name) {
   return {
-    ...textParams(raw, ["stage", "status", "reward", "stop_reason", "task"]),
-    ...optional("group", countParam(raw, "group")),
+    parse: (raw: Record<Name, string>) => ({ [name]: idParam(raw[name]) }) as Record<Name, number>,
+    stringify: (params: Record<Name, number>) => ({ [name]: String(params[name]) }) as Record<Name, string>,
   };
-}
-
-function newRunSearch(raw: Record<string, unknown>): { recipe?: string; from_run?: number } {
-  return { ...textParams(raw, ["recipe"]), ...optional("from_run", countParam(raw, "from_run")) };
-}
-
-function optional<Key extends string, Value>(key: Key, value: Value | undefined): Partial<Record<Key, Value>> {
-  // The computed key of a one-entry object is typed as string; it is Key.
-  return value === undefined ? {} : ({ [key]: value } as Record<Key, Value>);
 }
 
 function idParam(text: string): number {

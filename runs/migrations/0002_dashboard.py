@@ -5,55 +5,64 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('runs', '0001_initial'),
+        ("runs", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='attempt',
-            name='is_patch_cut',
+            model_name="attempt",
+            name="is_patch_cut",
             field=models.BooleanField(db_default=False, default=False),
         ),
         migrations.AddField(
-            model_name='attempt',
-            name='num_llm_errors',
+            model_name="attempt",
+            name="num_llm_errors",
             field=models.IntegerField(db_default=0, default=0),
         ),
         migrations.AddField(
-            model_name='attempt',
-            name='patch',
-            field=models.TextField(blank=True, db_default='', default=''),
+            model_name="attempt",
+            name="patch",
+            field=models.TextField(blank=True, db_default="", default=""),
         ),
         migrations.AddField(
-            model_name='consumption',
-            name='logprobs',
-            field=models.CharField(blank=True, db_default='', default='', max_length=300),
+            model_name="consumption",
+            name="logprobs",
+            field=models.CharField(blank=True, db_default="", default="", max_length=300),
         ),
         migrations.AddField(
-            model_name='run',
-            name='checkpoint_asked_at',
+            model_name="run",
+            name="checkpoint_asked_at",
             field=models.DateTimeField(null=True),
         ),
         migrations.AddField(
-            model_name='run',
-            name='cloned_from',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='runs.run'),
+            model_name="run",
+            name="cloned_from",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="+",
+                to="runs.run",
+            ),
         ),
         migrations.AddField(
-            model_name='run',
-            name='from_checkpoint',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='runs.checkpoint'),
+            model_name="run",
+            name="from_checkpoint",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="+",
+                to="runs.checkpoint",
+            ),
         ),
         migrations.AddField(
-            model_name='run',
-            name='is_demo',
+            model_name="run",
+            name="is_demo",
             field=models.BooleanField(db_default=False, default=False),
         ),
         migrations.AddField(
-            model_name='turn',
-            name='queue_s',
+            model_name="turn",
+            name="queue_s",
             field=models.FloatField(null=True),
         ),
     ]

@@ -4,35 +4,34 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('sandboxes', '0001_initial'),
+        ("sandboxes", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='failuregroup',
-            name='ignored_until',
+            model_name="failuregroup",
+            name="ignored_until",
             field=models.DateTimeField(null=True),
         ),
         migrations.AddField(
-            model_name='failuregroup',
-            name='regressed_at',
+            model_name="failuregroup",
+            name="regressed_at",
             field=models.DateTimeField(null=True),
         ),
         migrations.AddField(
-            model_name='failuregroup',
-            name='resolved_at',
+            model_name="failuregroup",
+            name="resolved_at",
             field=models.DateTimeField(null=True),
         ),
         migrations.AddField(
-            model_name='failuregroup',
-            name='state_by',
-            field=models.CharField(blank=True, db_default='', default='', max_length=150),
+            model_name="failuregroup",
+            name="state_by",
+            field=models.CharField(blank=True, db_default="", default="", max_length=150),
         ),
         migrations.AddField(
-            model_name='failuregroup',
-            name='state_reason',
-            field=models.TextField(blank=True, db_default='', default=''),
+            model_name="failuregroup",
+            name="state_reason",
+            field=models.TextField(blank=True, db_default="", default=""),
         ),
     ]

@@ -16,6 +16,8 @@ const PLACES: { to: LinkProps["to"]; label: string }[] = [
   { to: "/sandboxes", label: "Sandboxes" },
   { to: "/engines", label: "Engines" },
   { to: "/workers", label: "Workers" },
+  { to: "/limits", label: "Limits" },
+  { to: "/task-sets", label: "Task sets" },
 ];
 
 /** Navigation and header around every page of a logged-in user; owner of the one live socket. */

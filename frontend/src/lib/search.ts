@@ -27,3 +27,9 @@ export function choiceParam<Choice extends string>(raw: Raw, key: string, choice
 export function localPath(value: string | undefined): string {
   return value !== undefined && /^\/(?![/\\])/.test(value) ? value : "/runs";
 }
+
+/** `{[key]: value}`, or nothing: absent keys stay absent. */
+export function optional<Key extends string, Value>(key: Key, value: Value | undefined): Partial<Record<Key, Value>> {
+  // The computed key of a one-entry object is typed as string; it is Key.
+  return value === undefined ? {} : ({ [key]: value } as Record<Key, Value>);
+}

@@ -17,11 +17,15 @@ const route = getRouteApi("/shell/runs/$run");
 
 const TABS = [
   { to: "/runs/$run/overview", label: "Overview" },
+  { to: "/runs/$run/charts", label: "Charts" },
+  { to: "/runs/$run/steps", label: "Steps" },
+  { to: "/runs/$run/tail", label: "Long tail" },
   { to: "/runs/$run/trajectories", label: "Trajectories" },
   { to: "/runs/$run/groups", label: "Groups" },
   { to: "/runs/$run/sandboxes", label: "Sandboxes" },
   { to: "/runs/$run/failures", label: "Failures" },
   { to: "/runs/$run/engines", label: "Engines" },
+  { to: "/runs/$run/checkpoints", label: "Checkpoints" },
   { to: "/runs/$run/evals", label: "Evaluations" },
   { to: "/runs/$run/events", label: "Events" },
   { to: "/runs/$run/config", label: "Recipe" },

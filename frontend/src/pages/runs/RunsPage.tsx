@@ -15,7 +15,7 @@ import { ABSENT, formatShare } from "../../lib/format";
 import { RUN_STATUS } from "../../lib/status";
 import { topics } from "../../live/events";
 import { useLive } from "../../live/LiveProvider";
-import { currentStage, latestResult, stageProgress } from "./progress";
+import { currentStage, latestResult, stageProgress } from "../../lib/progress";
 
 const route = getRouteApi("/shell/runs");
 

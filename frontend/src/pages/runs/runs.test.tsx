@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { makeMe, makeRecipe, makeRun, makeRunDetail, makeStage, page } from "../../test/factories";
 import { renderApp } from "../../test/render";
 import { server } from "../../test/server";
-import { baselinesOf, estimatesOf } from "./SolveRates";
+import { baselinesOf, estimatesOf } from "../overview/SolveRates";
 
 const V1 = "*/api/v1";
 const me = (role: "viewer" | "operator" | "admin" = "admin") =>

@@ -13,8 +13,8 @@ import { StatusBadge } from "../../components/StatusBadge";
 import { Elapsed, Time } from "../../components/Time";
 import { formatCount, formatDuration, words } from "../../lib/format";
 import { OUTCOME, outcomeOf } from "../../lib/status";
-import { Reward } from "./Reward";
-import { versions } from "./turns";
+import { Reward } from "../../components/Reward";
+import { versions } from "../../lib/turns";
 
 const route = getRouteApi("/shell/runs/$run/trajectories");
 

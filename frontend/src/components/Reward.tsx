@@ -1,6 +1,6 @@
-import type { Attempt, Trajectory } from "../../api/types";
-import { ABSENT, formatNumber } from "../../lib/format";
-import { outcomeOf } from "../../lib/status";
+import type { Attempt, Trajectory } from "../api/types";
+import { ABSENT, formatNumber } from "../lib/format";
+import { outcomeOf } from "../lib/status";
 import classes from "./Reward.module.css";
 
 /** The reward of one attempt, by the same rule as that of its trajectory. */

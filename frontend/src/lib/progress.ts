@@ -1,6 +1,6 @@
 /** What a run is at, out of its stages. Pure, so that lists and pages say the same. */
-import type { Stage, StageBrief } from "../../api/types";
-import { formatCount } from "../../lib/format";
+import type { Stage, StageBrief } from "../api/types";
+import { formatCount } from "./format";
 
 export function currentStage<S extends Pick<StageBrief, "status">>(stages: readonly S[]): S | undefined {
   return (

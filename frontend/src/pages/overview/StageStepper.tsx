@@ -3,7 +3,7 @@ import { StatusBadge } from "../../components/StatusBadge";
 import { Elapsed } from "../../components/Time";
 import { formatShare } from "../../lib/format";
 import { STAGE_STATUS } from "../../lib/status";
-import { stageProgress, stageShare } from "./progress";
+import { stageProgress, stageShare } from "../../lib/progress";
 import classes from "./StageStepper.module.css";
 
 /** The stages in their order, each with how far it is and what it gave. */

@@ -6,7 +6,7 @@ import { EmptyState } from "../../components/EmptyState";
 import { Icon } from "../../components/Icon";
 import { formatBytes, formatCount, formatDuration, words } from "../../lib/format";
 import classes from "./TranscriptTab.module.css";
-import { isErroneous, versions } from "./turns";
+import { isErroneous, versions } from "../../lib/turns";
 
 type Props = { instruction: string; turns: readonly Turn[]; selected: number | undefined; onSelect: (turn: number) => void };
 

@@ -1,5 +1,5 @@
-import type { Turn } from "../../api/types";
-import { ABSENT } from "../../lib/format";
+import type { Turn } from "../api/types";
+import { ABSENT } from "./format";
 
 /** A command that failed or hit its own cap. That is an observation of the policy, not an infrastructure failure. */
 export function isErroneous(turn: Pick<Turn, "exit_code" | "is_timed_out">): boolean {

@@ -19,13 +19,13 @@ import { ATTEMPT_STATUS, OUTCOME, outcomeOf } from "../../lib/status";
 import { useKeys } from "../../lib/useKeys";
 import { topics } from "../../live/events";
 import { useLive } from "../../live/LiveProvider";
-import { INSPECTOR_TABS } from "../../router";
-import { AttemptReward } from "./Reward";
+import { INSPECTOR_TABS } from "./search";
+import { AttemptReward } from "../../components/Reward";
 import { TestsTab } from "./TestsTab";
 import { TimelineTab } from "./TimelineTab";
 import classes from "./TrajectoryPage.module.css";
 import { TranscriptTab } from "./TranscriptTab";
-import { isErroneous, versions } from "./turns";
+import { isErroneous, versions } from "../../lib/turns";
 
 const route = getRouteApi("/shell/trajectories/$trajectory");
 

@@ -1,0 +1,3 @@
+import { textParams } from "../../lib/search";
+
+export const runsSearch = (raw: Record<string, unknown>) => textParams(raw, ["status", "name", "sort", "cols", "selected"]);

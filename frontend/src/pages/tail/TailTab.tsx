@@ -1,0 +1,5 @@
+import { EmptyState } from "../../components/EmptyState";
+
+export function TailTab() {
+  return <EmptyState title="Long tail">This page is being built.</EmptyState>;
+}
