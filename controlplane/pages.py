@@ -1,18 +1,20 @@
 """Keyset pages: a selector gives Rows, a view asks for a page of them. No HTTP here, and never a count.
 
-The key is unique, indexed and an integer, so a page costs the same wherever it lies and no row is
-shown twice or skipped while others are added.
+A page goes on after the last row of the one before it, so no row is shown twice or skipped while
+others are added. By the key alone (unique, indexed) it costs the same wherever it lies; by another
+column the key breaks ties, and rows without a value come last, whichever way the list runs.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
-from django.db.models import QuerySet
+from django.core.signing import BadSignature, Signer
+from django.db.models import F, OrderBy, Q, QuerySet
 
 from controlplane.errors import Invalid
 
@@ -26,38 +28,77 @@ class Rows(Generic[Row]):
     """What a selector found, not yet read: a query of `.values()` and what makes API rows of a page of it.
 
     `shape` gets the whole page, so that it can fetch what belongs to it with one query more.
-    `key` is the field that pages go by, with "-" when the newest come first.
+    `key` is the unique field that pages go by, `sort` any other column of the query: "-" is descending.
     """
 
     query: QuerySet[Any, dict[str, Any]]
     shape: Callable[[list[dict[str, Any]]], list[Row]]
     key: str = "-id"
+    sort: str | None = None
 
     def page(self, limit: int, cursor: str | None) -> tuple[list[Row], str | None]:
         """Up to `limit` rows after `cursor`, and the cursor of the next page. Raises Invalid."""
-        name, is_descending = self.key.lstrip("-"), self.key.startswith("-")
-        query = self.query.order_by(self.key)
+        query = self._ordered()
         if cursor:
-            comparison = "lt" if is_descending else "gt"
-            query = query.filter(**{f"{name}__{comparison}": _decode(cursor)})
+            query = query.filter(self._after(*self._decode(cursor)))
         rows = list(query[: limit + 1])
-        following = _encode(rows[limit - 1][name]) if len(rows) > limit else None
+        following = self._encode(rows[limit - 1]) if len(rows) > limit else None
         return self.shape(rows[:limit]), following
 
     def all(self) -> list[Row]:
         """Every row; only for lists that are short by nature."""
-        return self.shape(list(self.query.order_by(self.key)))
+        return self.shape(list(self._ordered()))
+
+    def chunks(self, size: int) -> Iterator[list[Row]]:
+        """Every row in chunks, however many there are: for exports, in constant memory."""
+        cursor: str | None = None
+        while True:
+            rows, cursor = self.page(size, cursor)
+            yield rows
+            if cursor is None:
+                return
+
+    def _ordered(self) -> QuerySet[Any, dict[str, Any]]:
+        if self.sort is None:
+            return self.query.order_by(self.key)
+        name = self.sort.removeprefix("-")
+        order = OrderBy(F(name), descending=self.sort.startswith("-"), nulls_last=True)
+        return self.query.order_by(order, self.key)
+
+    def _after(self, value: Any, key: Any) -> Q:
+        follows = _beyond(self.key, key)
+        if self.sort is None:
+            return follows
+        name = self.sort.removeprefix("-")
+        has_none = Q(**{f"{name}__isnull": True})
+        if value is None:
+            return has_none & follows
+        return _beyond(self.sort, value) | Q(**{name: value}) & follows | has_none
+
+    def _encode(self, row: dict[str, Any]) -> str:
+        value = row[self.sort.removeprefix("-")] if self.sort else None
+        return _SIGNER.sign_object([self.sort, _plain(value), row[self.key.removeprefix("-")]])
+
+    def _decode(self, cursor: str) -> tuple[Any, Any]:
+        try:
+            sort, value, key = _SIGNER.unsign_object(cursor)
+        except BadSignature as error:
+            raise Invalid("This is not a cursor of ours.", code="bad_cursor") from error
+        if sort != self.sort:
+            raise Invalid("This cursor is of a list in another order.", code="bad_cursor")
+        return value, key
 
 
-def _encode(key: int) -> str:
-    return base64.urlsafe_b64encode(str(key).encode()).decode().rstrip("=")
+_SIGNER = Signer(salt="cursor")
 
 
-def _decode(cursor: str) -> int:
-    try:
-        key = int(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, binascii.Error) as error:
-        raise Invalid("This is not a cursor of ours.", code="bad_cursor") from error
-    if abs(key) >= 2**63:
-        raise Invalid("This is not a cursor of ours.", code="bad_cursor")
-    return key
+def _beyond(order: str, value: Any) -> Q:
+    comparison = "lt" if order.startswith("-") else "gt"
+    return Q(**{f"{order.removeprefix('-')}__{comparison}": value})
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it, without losing a digit."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return float(value) if isinstance(value, Decimal) else value

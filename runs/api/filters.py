@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import Q
@@ -58,6 +59,24 @@ class Compared(serializers.Field[Q, str, str, Any]):
             raise serializers.ValidationError(
                 "Give a number, or gt:, gte:, lt:, lte: and a number."
             ) from error
+
+
+@extend_schema_field({"type": "string", "example": "-id"})
+class Sorted(serializers.Field[str, str, str, Any]):
+    """`sort=duration`, `sort=-duration`: the words of the API for columns of the query."""
+
+    def __init__(self, columns: Mapping[str, str], **options: Any) -> None:
+        words = ", ".join(columns)
+        super().__init__(help_text=f"One of {words}; - is descending.", required=False, **options)
+        self.columns = columns
+
+    def to_internal_value(self, data: str) -> str:
+        word = data.removeprefix("-")
+        if word not in self.columns:
+            raise serializers.ValidationError(
+                f"{word}: give one of {', '.join(self.columns)}, with - before it for the largest first."
+            )
+        return data.removesuffix(word) + self.columns[word]
 
 
 class ProjectQuery(serializers.Serializer[Any]):
