@@ -79,6 +79,9 @@ class Result:
     version_max: int | None = None
     timings: dict[str, float] = field(default_factory=dict)
     grade: dict[str, Any] = field(default_factory=dict)
+    patch: str = ""
+    is_patch_cut: bool = False
+    num_llm_errors: int = 0
 
 
 @transaction.atomic
@@ -321,6 +324,9 @@ def _columns(result: Result) -> dict[str, Any]:
         "version_max": result.version_max,
         "timings": result.timings,
         "grade": result.grade,
+        "patch": result.patch,
+        "is_patch_cut": result.is_patch_cut,
+        "num_llm_errors": result.num_llm_errors,
     }
 
 

@@ -149,8 +149,12 @@ def report_update(
     wait_s: float,
     logprob_s: float,
     update_s: float,
+    logprobs: Mapping[int, str] | None = None,
 ) -> None:
-    """training -> publishing: the optimizer has stepped. Raises LeaseLost."""
+    """training -> publishing: the optimizer has stepped. Raises LeaseLost.
+
+    logprobs: trajectory to the blob key of the trainer's own log-probs of it, where they were kept.
+    """
     owned_stage(stage_id, token)
     step = Step.objects.select_related("run").get(pk=step_id)
     step.move(
@@ -160,6 +164,11 @@ def report_update(
         logprob_s=logprob_s,
         update_s=update_s,
     )
+    if logprobs:
+        consumed = list(Consumption.objects.filter(step=step))
+        for each in consumed:
+            each.logprobs = logprobs.get(each.trajectory_id, "")
+        Consumption.objects.bulk_update(consumed, ["logprobs"])
     announce(step)
 
 

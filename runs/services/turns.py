@@ -20,6 +20,7 @@ class TurnValues(NamedTuple):
     turn_index: int
     started_at: datetime
     llm_s: float
+    queue_s: float | None
     exec_s: float
     action: str
     command: str
@@ -48,7 +49,7 @@ class AttemptTurns:
 
 
 _COPY = (
-    "COPY runs_turn (attempt_id, index, started_at, llm_s, exec_s, action, command, observation, log,"
+    "COPY runs_turn (attempt_id, index, started_at, llm_s, queue_s, exec_s, action, command, observation, log,"
     " exit_code, finish_reason, prompt_tokens, output_tokens, cached_tokens, version_min,"
     " version_max, is_timed_out, truncated_bytes) FROM STDIN"
 )

@@ -23,6 +23,7 @@ def turn(index: int, *, observation: str = "ok") -> TurnValues:
         turn_index=index,
         started_at=datetime(2026, 11, 29, tzinfo=UTC),
         llm_s=0.1,
+        queue_s=0.05,
         exec_s=0.2,
         action="try 1",
         command="try 1",

@@ -180,6 +180,7 @@ class _Run:
             index=index,
             started_at=started_at,
             llm_s=generation.latency_s,
+            queue_s=generation.queue_s,
             finish_reason=generation.finish_reason,
             prompt_tokens=generation.prompt_tokens,
             output_tokens=len(generation.output_ids),
@@ -209,6 +210,7 @@ class _Run:
         while True:
             try:
                 generation = self.call_model(f"{self.task.key}.{index}.", tokens, room)
+                self.transcript.append(self.pending, generation)
             except ContextOverflow as overflow:
                 if index > 0:
                     raise Stop(StopReason.TOKEN_CAP) from overflow
@@ -216,9 +218,10 @@ class _Run:
                     FailureStage.INFER, FailureClass.TASK_DEFECT, str(overflow)
                 ) from overflow
             except Failure as failure:
+                self.cancel.check()  # what failed because it was told to end did not fail
+                self.transcript.num_llm_errors += 1
                 self.wait_for_capacity(failure)
             else:
-                self.transcript.append(self.pending, generation)
                 return generation
 
     def call_model(self, rid: str, tokens: list[int], room: int) -> Generation:

@@ -22,6 +22,8 @@ class TurnRecord:
     started_at: float
     """Unix seconds."""
     llm_s: float
+    queue_s: float | None
+    """Of llm_s, the wait in the engine's queue."""
     finish_reason: str
     prompt_tokens: int
     output_tokens: int
@@ -56,6 +58,8 @@ class Transcript:
     logprobs: array[float] = field(default_factory=lambda: array("f"))
     versions: array[int] = field(default_factory=lambda: array("i"))
     num_turns: int = 0
+    num_llm_errors: int = 0
+    """Model calls that failed, tried again or not."""
     llm_s: float = 0.0
     exec_s: float = 0.0
     prompt_tokens: int = 0

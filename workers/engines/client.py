@@ -50,7 +50,8 @@ class Generation:
     cached_tokens: int
     latency_s: float
     """Of the whole call, seen from here."""
-    queue_s: float
+    queue_s: float | None
+    """Of it, the wait for a place in the engine's batch; None where the engine does not say it."""
 
 
 class EngineClient:
@@ -298,5 +299,5 @@ def read_generation(
         prompt_tokens=meta["prompt_tokens"],
         cached_tokens=meta.get("cached_tokens") or 0,
         latency_s=latency_s,
-        queue_s=meta.get("queue_time") or 0.0,
+        queue_s=None if meta.get("queue_time") is None else float(meta["queue_time"]),
     )

@@ -40,6 +40,7 @@ from sandboxes.services import record_sandbox
 from workers.agent.errors import Cancelled
 from workers.agent.grading import Grade, grade, restore
 from workers.agent.loop import AgentLimits, AgentTask, run_trajectory
+from workers.agent.patch import Patch, note, patch_of
 from workers.agent.tools import ObservationPolicy
 from workers.agent.transcript import Transcript, TurnRecord
 from workers.engines.chat import Chat, load_chat
@@ -97,6 +98,7 @@ class _Attempt:
     timings: dict[str, float] = field(default_factory=dict)
     stop_reason: str = ""
     grade: dict[str, Any] = field(default_factory=dict)
+    patch: Patch = field(default_factory=lambda: Patch(""))
     box: Sandbox | None = None
 
     def __post_init__(self) -> None:
@@ -193,6 +195,7 @@ class _Attempt:
         try:
             box.kill_processes()
             changes = box.changes(max_bytes=MAX_CHANGES_BYTES)
+            self.patch = self.patch_of(changes, files)
             try:
                 return grade(box, files.tests, timeout_s, is_gold_verified=True)
             except Failure as first:
@@ -201,6 +204,14 @@ class _Attempt:
                 return self.verify_again(files, changes, timeout_s, first)
         finally:
             self.timings["verify"] = time.monotonic() - began
+
+    def patch_of(self, changes: bytes | None, files: TaskFiles) -> Patch:
+        """What people will read; whatever is wrong with it, the attempt goes on."""
+        try:
+            return patch_of(changes, files.workspace)
+        except Exception as error:
+            log.exception("%s: its patch could not be made", self.key)
+            return note(f"The patch could not be made: {type(error).__name__}.")
 
     def verify_again(
         self, files: TaskFiles, changes: bytes, timeout_s: float, first: Failure
@@ -310,6 +321,9 @@ class _Attempt:
             version_max=int(sampled.max()) if sampled.size else None,
             timings=self.timings,
             grade=self.grade,
+            patch=self.patch.text,
+            is_patch_cut=self.patch.is_cut,
+            num_llm_errors=script.num_llm_errors,
         )
 
     def result_of_failed(self) -> attempts.Result:
@@ -318,7 +332,11 @@ class _Attempt:
             return self.result()
         except (Failure, OSError) as error:
             log.warning("%s: what it did is not kept: %s", self.key, error)
-            return attempts.Result(stop_reason=self.stop_reason, timings=self.timings)
+            return attempts.Result(
+                stop_reason=self.stop_reason,
+                timings=self.timings,
+                num_llm_errors=self.transcript.num_llm_errors,
+            )
 
     def report_completed(self, reward: float) -> None:
         a = self.assignment

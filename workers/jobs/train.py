@@ -186,6 +186,9 @@ class _Training:
         batch = self.wait_for_batch(step_id)
         wait_s = time.monotonic() - began
         algorithm = stage.algorithm
+        logprobs = {
+            member.trajectory_id: f"{member.blob}.logprobs-{step_id}" for member in batch.members
+        }
         reply = self.ask(
             "step",
             step=index,
@@ -196,6 +199,7 @@ class _Training:
             trajectories=[
                 {
                     "url": self.store.url(member.blob),
+                    "logprobs": self.store.url(logprobs[member.trajectory_id]),
                     "advantage": member.advantage,
                     "group": member.group_id,
                 }
@@ -211,6 +215,7 @@ class _Training:
                 wait_s=wait_s,
                 logprob_s=reply["logprob_s"],
                 update_s=reply["update_s"],
+                logprobs=logprobs if reply["has_logprobs"] else {},
             )
         )
         began = time.monotonic()

@@ -37,6 +37,8 @@ from workers.trainer.protocol import (
 )
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from workers.trainer.loop import Report
 
 _STAGES = {"save": FailureStage.CHECKPOINT, "export": FailureStage.PUBLISH}
@@ -124,7 +126,7 @@ class Trainer:
 
     def _rl(self, message: Message) -> dict[str, Any]:
         from workers.rl.losses import Objective
-        from workers.trainer.batches import read_batch
+        from workers.trainer.batches import read_batch, write_logprobs
         from workers.trainer.loop import RlSettings, train_rl
 
         algorithm = message["algorithm"]
@@ -140,10 +142,16 @@ class Trainer:
             self._backend.reset_optimizer(settings.betas, settings.weight_decay)
             self._stage = "rl"
         self._is_half_trained = True
-        result = train_rl(self._backend, batch, objective, settings, message["learning_rate"])
+        has_logprobs = False
+
+        def keep(prox: Tensor) -> None:
+            nonlocal has_logprobs
+            has_logprobs = write_logprobs(message["trajectories"], batch, prox)
+
+        result = train_rl(self._backend, batch, objective, settings, message["learning_rate"], keep)
         self._is_half_trained = False
         self._step, self._version = message["step"], message["version"]
-        return result
+        return {**result, "has_logprobs": has_logprobs}
 
     def _publish(self, kind: str, target: Path, message: Message) -> dict[str, Any]:
         write = self._backend.save if kind == "checkpoint" else self._backend.export

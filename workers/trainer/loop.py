@@ -167,10 +167,15 @@ def train_rl(
     objective: Objective,
     settings: RlSettings,
     learning_rate: float,
+    keep: Callable[[Tensor], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """One RL step -> {metrics, logprob_s, update_s}; see the module for names and invariants."""
+    """One RL step -> {metrics, logprob_s, update_s}; see the module for names and invariants.
+
+    keep is shown log pi_prox of the trained tokens, in document order.
+    """
     started = time.monotonic()
     prox, entropy = _score(backend, batch, settings)
+    keep(prox)
     raw, weights = correction_weights(prox, batch.mu, objective)
     metrics = mismatch(prox, batch.mu, raw, weights, batch.lag, batch.document)
     scored = time.monotonic()

@@ -285,6 +285,8 @@ def test_a_full_queue_is_waited_for_and_does_not_use_up_the_agents_time(trial: S
     assert outcome.stop_reason is StopReason.SUBMITTED
     assert outcome.num_turns == 2
     assert len(t.engine.calls) == 8
+    assert t.transcript.num_llm_errors == 6
+    assert [turn.queue_s for turn in t.turns] == [0.0, 0.0]
 
 
 def test_patience_with_a_full_queue_ends_in_a_capacity_failure(trial: Start) -> None:

@@ -89,10 +89,31 @@ def test_a_completed_attempt_has_its_reward_its_turns_and_its_arrays(
     turns = list(Turn.objects.filter(attempt=attempt).order_by("index"))
     assert [t.command for t in turns] == ["cat calc.py", "echo fixed > calc.py", "submit"]
     assert "broken" in turns[0].observation
+    assert turns[0].queue_s == 0.0
+    assert "-broken\n+fixed\n" in attempt.patch
+    assert (attempt.is_patch_cut, attempt.num_llm_errors) == (False, 0)
     arrays = decode(process.store.get(attempt.blob))
     assert int(arrays.mask.sum()) == attempt.output_tokens > 0
     assert set(arrays.versions[arrays.mask == 1].tolist()) == {0}
     assert_no_box_is_left(process)
+
+
+def test_a_patch_that_cannot_be_made_leaves_a_note_and_the_reward(
+    make_lab: MakeLab, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(rollout, "patch_of", fail)
+    say("echo fixed > calc.py", "submit")
+    attempt = make_lab().open_attempts()[0]
+    run_attempt(attempt.pk)
+
+    attempt.refresh_from_db()
+    assert (attempt.reward, attempt.patch) == (
+        1.0,
+        "# The patch could not be made: RecursionError.\n",
+    )
 
 
 def test_a_second_copy_of_the_message_does_nothing(
@@ -272,6 +293,7 @@ def test_a_full_queue_is_waited_for_and_is_no_failure(
     attempt.refresh_from_db()
     assert (attempt.status, attempt.reward) == ("completed", 0.0)
     assert len(engine.calls) == 3
+    assert attempt.num_llm_errors == 2
 
 
 @pytest.mark.parametrize("fault", ["server_error", "hang", "drop", "abort"])
@@ -288,6 +310,7 @@ def test_an_engine_that_fails_costs_an_attempt_and_never_a_reward(
     assert (again.status, ended(lab).status, ended(lab).reward) == ("queued", "open", None)
     assert Turn.objects.filter(attempt=attempt).count() == 1, "what happened before is kept"
     assert attempt.blob
+    assert attempt.num_llm_errors == 1
     assert_no_box_is_left(process)
 
 

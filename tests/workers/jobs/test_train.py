@@ -35,7 +35,7 @@ from tests.workers.jobs.lab import JobLab, rollout_recipe
 from tests.workers.trainer.builders import CONTEXT, make_model_dir, make_trajectory, write_traces
 from workers.jobs.runtime import Runtime
 from workers.jobs.train import run_stage
-from workers.rl.arrays import encode
+from workers.rl.arrays import decode, encode
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -143,6 +143,13 @@ def test_an_rl_step_consumes_a_group_publishes_and_leaves_a_checkpoint(
     group.refresh_from_db()
     assert (step.status, step.published_version, group.step_id) == ("done", 1, step.pk)
     assert step.metrics["train/grad_norm"] > 0
+    for consumption in step.consumptions.all():
+        attempt = Attempt.objects.get(trajectory=consumption.trajectory_id)
+        kept = np.frombuffer(process.store.get(consumption.logprobs), "<f4")
+        arrays = decode(process.store.get(attempt.blob))
+        assert len(kept) == arrays.mask.sum(), "one for every trained token"
+        gap = np.abs(kept - arrays.logprobs[arrays.mask == 1])
+        assert 0 < gap.mean() < 1.5, "near what sampled them"
     checkpoint = Checkpoint.objects.get(run=rl.run)
     assert (checkpoint.status, checkpoint.step, checkpoint.weight_version) == ("complete", 1, 1)
     assert_nothing_runs(process, rl)

@@ -14,7 +14,7 @@ from workers.engines.chat import load_chat
 from workers.engines.reference.model import Model, load_model
 from workers.rl.arrays import TrajectoryArrays
 from workers.rl.losses import Objective
-from workers.trainer.batches import Batch, Traces, read_batch, read_traces
+from workers.trainer.batches import Batch, Traces, read_batch, read_traces, write_logprobs
 from workers.trainer.loop import RlSettings, SftSettings, sft_plan, train_rl, train_sft
 from workers.trainer.torch_backend import TorchBackend
 
@@ -63,6 +63,43 @@ def logprobs_of(model: Model, row: TrajectoryArrays, temperature: float = 1.0) -
     logits = model.logits(model.hidden(ids[None, :-1]))[0] / temperature
     chosen = torch.log_softmax(logits, -1).gather(1, ids[1:, None])[:, 0]
     return chosen[torch.tensor(row.mask[1:]) == 1]
+
+
+def test_the_log_probs_that_are_kept_are_those_before_the_update(
+    model_dir: Path, tmp_path: Path, trajectories: list[TrajectoryArrays]
+) -> None:
+    rows = store(tmp_path / "blobs", trajectories, ADVANTAGES)
+    for row in rows:
+        row["logprobs"] = row["url"] + ".logprobs-1"
+    batch = read_batch(rows, version=2, context_length=CONTEXT)
+    backend = TorchBackend(model_dir, seed=1)
+    kept: list[bool] = []
+    train_rl(
+        backend,
+        batch,
+        Objective(),
+        SETTINGS,
+        1e-2,
+        lambda p: kept.append(write_logprobs(rows, batch, p)),
+    )
+
+    before = load_model(model_dir)
+    for row, arrays in zip(rows, trajectories, strict=True):
+        file = np.fromfile(row["logprobs"].removeprefix("file://"), "<f4")
+        expected = logprobs_of(before, arrays).detach().numpy()
+        np.testing.assert_allclose(file, expected, atol=1e-5)
+    assert kept == [True]
+
+
+def test_a_store_that_does_not_take_log_probs_stops_no_training(
+    model_dir: Path, tmp_path: Path, trajectories: list[TrajectoryArrays]
+) -> None:
+    rows = store(tmp_path / "blobs", trajectories, ADVANTAGES)
+    for row in rows:
+        row["logprobs"] = f"file://{tmp_path}/blobs"  # a directory
+    batch = read_batch(rows, version=2, context_length=CONTEXT)
+
+    assert not write_logprobs(rows, batch, batch.mu)
 
 
 def test_the_gradient_is_that_of_the_formula_in_plain_torch(
