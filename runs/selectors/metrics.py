@@ -48,7 +48,7 @@ def metrics(actor: Actor, *, run: int, name: list[str] | None = None) -> Metrics
         "name", "resume", "step", "value", "at"
     ).iterator(chunk_size=5_000):
         curves.setdefault(curve, []).append(
-            MetricPointRow(resume=resume, step=step, value=_in_json(value), at=at)
+            MetricPointRow(resume=resume, step=step, value=in_json(value), at=at)
         )
     return MetricsRow(
         series=[
@@ -58,7 +58,8 @@ def metrics(actor: Actor, *, run: int, name: list[str] | None = None) -> Metrics
     )
 
 
-def _in_json(value: float) -> float | NonFinite:
+def in_json(value: float) -> float | NonFinite:
+    """What JSON cannot hold is a word."""
     if math.isfinite(value):
         return value
     if math.isnan(value):
