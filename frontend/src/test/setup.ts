@@ -26,6 +26,7 @@ Object.defineProperty(window, "ResizeObserver", {
   },
 });
 Object.defineProperty(document, "fonts", { value: new EventTarget() });
+HTMLCanvasElement.prototype.getContext = () => null;
 window.scrollTo = () => undefined;
 Element.prototype.scrollIntoView = () => undefined;
 // A layout, so that virtual tables have a window to fill.
