@@ -2,7 +2,7 @@ import { type ReactNode, useId, useState } from "react";
 
 import classes from "./ChartFrame.module.css";
 
-export type LegendItem = { label: string; color: string; mark?: "line" | "dots" | "block" | "dashes" };
+export type LegendItem = { label: string; color: string; mark?: "line" | "dots" | "block" | "dashes" | "band"; /** A path of lib/markers on the line. */ shape?: string };
 
 type Props = {
   title: string;
@@ -10,12 +10,14 @@ type Props = {
   note?: string;
   legend?: LegendItem[];
   readout?: ReactNode;
+  /** Buttons beside the title. */
+  actions?: ReactNode;
   /** The same values as rows. Every drawing has one. */
   twin: ReactNode;
   children: ReactNode;
 };
 
-export function ChartFrame({ title, note, legend = [], readout, twin, children }: Props) {
+export function ChartFrame({ title, note, legend = [], readout, actions, twin, children }: Props) {
   const [isTable, setTable] = useState(false);
   const id = useId();
   return (
@@ -23,9 +25,12 @@ export function ChartFrame({ title, note, legend = [], readout, twin, children }
       <header className={classes.header}>
         <h2 id={id}>{title}</h2>
         {note !== undefined && <span className={classes.note} title={note}>{note}</span>}
-        <button type="button" className={classes.toggle} aria-pressed={isTable} onClick={() => setTable(!isTable)}>
-          {isTable ? "Chart" : "Table"}
-        </button>
+        <span className={classes.actions}>
+          {actions}
+          <button type="button" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+            {isTable ? "Chart" : "Table"}
+          </button>
+        </span>
       </header>
       {isTable ? <div className={classes.twin}>{twin}</div> : children}
       {!isTable && (legend.length > 0 || readout !== undefined) && (
@@ -48,7 +53,14 @@ export function ChartFrame({ title, note, legend = [], readout, twin, children }
 function Mark({ item }: { item: LegendItem }) {
   switch (item.mark ?? "line") {
     case "line":
-      return <path d="M0 4h16" stroke={item.color} strokeWidth="2" />;
+      return (
+        <>
+          <path d="M0 4h16" stroke={item.color} strokeWidth="2" />
+          {item.shape !== undefined && <path d={item.shape} transform="translate(8 4) scale(0.9)" fill={item.color} />}
+        </>
+      );
+    case "band":
+      return <rect width="16" height="8" fill={item.color} opacity="0.25" />;
     case "dashes":
       return <path d="M0 4h16" stroke={item.color} strokeWidth="1.5" strokeDasharray="4 3" />;
     case "dots":

@@ -1,53 +1,77 @@
-import { useComputedColorScheme } from "@mantine/core";
-import { useEffect, useMemo, useRef } from "react";
-import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
+import { type ReactNode, useMemo, useRef } from "react";
 
-import { formatNumber, formatTick } from "../lib/format";
-import { alignX, onto, type Point, type Prepared, prepareSeries } from "../lib/series";
+import { formatX, type XAxis, X_UNIT } from "../lib/axis";
+import { formatNumber } from "../lib/format";
+import { useZone } from "../lib/preferences";
+import { alignX, centralRange, type EdgeKind, type Point, type Prepared, prepareSeries } from "../lib/series";
 import { ChartFrame, type LegendItem } from "./ChartFrame";
+import { type DrawnCurve, type Line, MetricCanvas } from "./MetricCanvas";
 import classes from "./MetricChart.module.css";
-import { useWidth } from "./useWidth";
+import type { YScale } from "./metricPlot";
 
+/** Points by (resume, step), or a series that the server has already put in order, smoothed and bucketed. */
 export type Curve = {
   label: string;
   /** A custom property of tokens.css, as "--role-rollout". */
   color: string;
-  points: readonly Point[];
-};
+  /** A path of lib/markers, where hue alone would tell curves apart. */
+  marker?: string;
+} & ({ points: readonly Point[] } | { series: Prepared });
 
 type Props = {
   title: string;
+  /** Unit and population. */
   note?: string;
   curves: readonly Curve[];
-  /** Lines that a reader compares with: thresholds, figures of the article. */
-  references?: { label: string; value: number }[];
+  /** Lines that a reader compares with, as the article's figures: the axis always holds them. */
+  references?: readonly Line[];
+  /** Lines of limits and alerts: drawn where the axis holds them, named on its edge where not. */
+  thresholds?: readonly Line[];
   /** The axis always holds these. */
   range?: { min?: number; max?: number };
   /** 1 draws the values as they are; above, dots under a trailing mean. */
   window?: number;
+  /** What the smoothed line is called. */
+  smoothLabel?: string;
   height?: number;
+  x?: XAxis;
+  scale?: YScale;
+  /** p1 to p99 of what is drawn, or a range; what lies outside is a mark on the edge with its value. */
+  clip?: boolean | [number, number];
+  /** The part of the x axis that is shown. */
+  domain?: [number, number];
+  /** Charts with one key move their cursors together. */
+  sync?: string;
+  hasGhosts?: boolean;
+  /** A drag asks for a range of x, a double click for all of it. Without it the chart zooms by itself. */
+  onZoom?: (range: [number, number] | null) => void;
+  /** Buttons beside the title. */
+  actions?: ReactNode;
+  empty?: string;
 };
 
-/** Cursors of all charts of a page move together. */
-const SYNC = "longtail";
-
 /**
- * Curves over steps: raw dots stay under their trailing mean, non-finite values are marks on the edge of the
- * axis, resumes dashed lines, superseded steps hollow ghosts.
+ * Curves over steps or another axis: raw dots stay under the smoothed line, non-finite values are marks on the
+ * edge of the axis, resumes dashed lines, superseded steps hollow ghosts, buckets a band from lowest to highest.
  */
-export function MetricChart({ title, note, curves, references = [], range = {}, window = 10, height = 168 }: Props) {
-  const prepared = useMemo(() => curves.map((curve) => prepareSeries(curve.points, window)), [curves, window]);
-  const legend: LegendItem[] =
-    curves.length === 1 && window > 1
-      ? [
-          { label: "step", color: `var(${curves[0]?.color ?? "--ink"})`, mark: "dots" },
-          { label: `${window}-step mean`, color: `var(${curves[0]?.color ?? "--ink"})` },
-        ]
-      : curves.map((curve) => ({ label: curve.label, color: `var(${curve.color})` }));
-  for (const reference of references) legend.push({ label: reference.label, color: "var(--ink-3)", mark: "dashes" });
-  const isEmpty = prepared.every((one) => one.x.length === 0);
-
+export function MetricChart({
+  title, note, curves, references = [], thresholds = [], range = {}, window = 10, smoothLabel = `${window}-step mean`, height = 168,
+  x = "step", scale = "linear", clip = false, domain, sync = "longtail", hasGhosts = true, onZoom, actions, empty = "No points yet",
+}: Props) {
+  const zone = useZone();
+  const drawn = useMemo<DrawnCurve[]>(
+    () =>
+      curves.map(({ label, color, marker, ...curve }) => ({
+        label,
+        color,
+        ...(marker === undefined ? {} : { marker }),
+        prepared: "series" in curve ? curve.series : prepareSeries(curve.points, window),
+      })),
+    [curves, window],
+  );
+  const isSmoothed = window > 1;
+  const isEmpty = drawn.every((curve) => curve.prepared.x.length === 0);
+  const legend = legendOf(drawn, references, isSmoothed ? smoothLabel : null);
   const readout = useRef<HTMLSpanElement>(null);
   return (
     <ChartFrame
@@ -55,17 +79,20 @@ export function MetricChart({ title, note, curves, references = [], range = {}, 
       {...(note === undefined ? {} : { note })}
       legend={isEmpty ? [] : legend}
       readout={<span ref={readout} className={classes.readout} />}
-      twin={<Twin curves={curves} prepared={prepared} window={window} />}
+      twin={<Twin drawn={drawn} smoothLabel={isSmoothed ? smoothLabel : null} x={x} />}
+      actions={actions}
     >
       {isEmpty ? (
         <div className={classes.nothing} style={{ height }}>
-          No points yet
+          {empty}
         </div>
       ) : (
-        <Canvas
-          {...{ title, curves, prepared, references, range, window, height }}
-          onCursor={(text) => {
-            if (readout.current !== null) readout.current.textContent = text;
+        <MetricCanvas
+          {...{ curves: drawn, references, thresholds, range, isSmoothed, hasGhosts, height, x, scale, domain, sync, onZoom }}
+          label={summary(title, drawn)}
+          clip={clip === true ? centralRange(drawn.map((curve) => curve.prepared)) : clip === false ? null : clip}
+          onCursor={(at) => {
+            if (readout.current !== null) readout.current.textContent = at === null ? "" : describe(at, drawn, isSmoothed, (value) => formatX(x, value, zone));
           }}
         />
       )}
@@ -73,221 +100,91 @@ export function MetricChart({ title, note, curves, references = [], range = {}, 
   );
 }
 
-type CanvasProps = Required<Omit<Props, "note">> & { prepared: Prepared[]; onCursor: (text: string) => void };
-
-function Canvas({ title, curves, prepared, references, range, window, height, onCursor }: CanvasProps) {
-  const scheme = useComputedColorScheme("light");
-  const [host, width] = useWidth<HTMLDivElement>();
-  const plot = useRef<uPlot | null>(null);
-  const data = useMemo(() => plotData(prepared, window), [prepared, window]);
-  // The drawing hooks outlive a render; they read what is current from here.
-  const current = useRef({ curves, prepared, references, range, data, onCursor, width });
-  useEffect(() => {
-    current.current = { curves, prepared, references, range, data, onCursor, width };
-  });
-  const structure = curves.map((curve) => curve.label + curve.color).join("|");
-
-  useEffect(() => {
-    const element = host.current;
-    if (element === null) return;
-    const color = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-    const axis: uPlot.Axis = {
-      stroke: color("--ink-2"),
-      font: '11px "Inter Variable", sans-serif',
-      grid: { stroke: color("--hairline"), width: 1 },
-      ticks: { show: false },
-    };
-    const latest = current.current;
-    plot.current = new uPlot(
-      {
-        width: latest.width,
-        height,
-        padding: [6, 10, 0, 0],
-        legend: { show: false },
-        cursor: { sync: { key: SYNC }, y: false, points: { size: 6 }, drag: { x: true, y: false } },
-        scales: {
-          x: { time: false, range: (_u, min, max) => (min === max ? [min - 1, max + 1] : [min, max]) },
-          y: { range: (_u, min, max) => yRange(min, max, current.current) },
-        },
-        axes: [
-          { ...axis, size: 22, gap: 4, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000], grid: { show: false } },
-          { ...axis, size: (_u, ticks) => axisWidth(ticks), gap: 6, space: 28, values: (_u, ticks) => ticks.map(formatTick) },
-        ],
-        series: [{}, ...latest.curves.flatMap((curve) => seriesOf(color(curve.color), color("--paper"), window))],
-        hooks: {
-          draw: [(u) => drawMarks(u, current.current, color)],
-          setCursor: [(u) => current.current.onCursor(describe(u.cursor.idx ?? null, current.current, window))],
-        },
-      },
-      latest.data,
-      element,
-    );
-    return () => {
-      plot.current?.destroy();
-      plot.current = null;
-    };
-  }, [host, structure, scheme, height, window]);
-
-  useEffect(() => plot.current?.setData(data), [data]);
-  useEffect(() => plot.current?.setSize({ width, height }), [width, height]);
-
-  return <div ref={host} className={classes.canvas} role="img" aria-label={summary(title, curves, prepared)} />;
-}
-
-/** Room for the longest figure; 11 px digits are 7 px wide at most. uPlot has no ticks yet at its first pass. */
-function axisWidth(ticks: string[] | null): number {
-  return 12 + 7 * Math.max(3, ...(ticks ?? []).map((tick) => tick.length));
-}
-
-/** Per curve: dots, mean, ghosts. */
-function plotData(prepared: readonly Prepared[], window: number): uPlot.AlignedData {
-  const ghosts = prepared.map((one) => ({
-    x: one.ghosts.map((ghost) => ghost.step),
-    values: one.ghosts.map((ghost) => ghost.value),
-  }));
-  const x = alignX([...prepared, ...ghosts]);
-  const columns = prepared.flatMap((one, index) => {
-    const ghost = ghosts[index] ?? { x: [], values: [] };
-    return [
-      window > 1 ? onto(x, one.x, one.raw) : x.map(() => null),
-      onto(x, one.x, window > 1 ? one.mean : one.raw),
-      onto(x, ghost.x, ghost.values),
-    ];
-  });
-  return [x, ...columns];
-}
-
-function seriesOf(stroke: string, paper: string, window: number): uPlot.Series[] {
-  const faint = `color-mix(in srgb, ${stroke} 38%, ${paper})`;
+function legendOf(drawn: readonly DrawnCurve[], references: readonly Line[], smoothLabel: string | null): LegendItem[] {
+  const [first, second] = drawn;
+  const lines = references.map(({ label }) => ({ label, color: "var(--ink-3)", mark: "dashes" }) satisfies LegendItem);
+  if (first !== undefined && second === undefined && smoothLabel !== null) {
+    const color = `var(${first.color})`;
+    const raw: LegendItem =
+      first.prepared.envelope === undefined ? { label: "step", color, mark: "dots" } : { label: "lowest to highest", color, mark: "band" };
+    return [raw, { label: smoothLabel, color }, ...lines];
+  }
   return [
-    { paths: () => null, points: { show: true, size: 4, fill: faint, stroke: faint, width: 0 } },
-    { stroke, width: window > 1 ? 2 : 1.5, spanGaps: true, points: { show: window === 1, size: 3, fill: stroke, width: 0 } },
-    { paths: () => null, points: { show: true, size: 4, fill: paper, stroke: faint, width: 1 } },
+    ...drawn.map(({ label, color, marker }) => ({ label, color: `var(${color})`, ...(marker === undefined ? {} : { shape: marker }) })),
+    ...lines,
   ];
 }
 
-type Latest = Pick<CanvasProps, "curves" | "prepared" | "references" | "range">;
+const EDGE: Record<EdgeKind, string> = { nan: "NaN", "+inf": "+∞", "-inf": "−∞" };
 
-function yRange(min: number, max: number, { references, range }: Latest): [number, number] {
-  const all = [...references.map((reference) => reference.value), min, max];
-  if (range.min !== undefined) all.push(range.min);
-  if (range.max !== undefined) all.push(range.max);
-  const finite = all.filter((value) => Number.isFinite(value));
-  const low = Math.min(...finite);
-  const high = Math.max(...finite);
-  if (low === high) {
-    const room = (Math.abs(low) || 1) * 0.5;
-    return [range.min !== undefined && low - room < range.min ? range.min : low - room, high + room];
-  }
-  const pad = (high - low) * 0.08;
-  return [range.min !== undefined && low >= range.min ? low : low - pad, range.max !== undefined && high <= range.max ? high : high + pad];
-}
-
-function drawMarks(u: uPlot, { curves, prepared, references }: Latest, color: (name: string) => string): void {
-  const { ctx, bbox } = u;
-  const ratio = devicePixelRatio;
-  ctx.save();
-  ctx.lineWidth = ratio;
-  ctx.setLineDash([4 * ratio, 3 * ratio]);
-  ctx.strokeStyle = color("--ink-3");
-  for (const { value } of references) {
-    const y = u.valToPos(value, "y", true);
-    line(ctx, bbox.left, y, bbox.left + bbox.width, y);
-  }
-  const resumes = new Set(prepared.flatMap((one) => one.resumes.map((resume) => resume.step)));
-  for (const step of resumes) {
-    const x = u.valToPos(step - 0.5, "x", true);
-    if (x >= bbox.left && x <= bbox.left + bbox.width) line(ctx, x, bbox.top, x, bbox.top + bbox.height);
-  }
-  ctx.setLineDash([]);
-  prepared.forEach((one, index) => {
-    ctx.strokeStyle = ctx.fillStyle = color(curves[index]?.color ?? "--ink");
-    for (const { step, kind } of one.edges) edgeMark(ctx, u.valToPos(step, "x", true), bbox, kind, 4 * ratio);
+/** What is at a place of the x axis, in words. */
+function describe(at: number, drawn: readonly DrawnCurve[], isSmoothed: boolean, nameOf: (x: number) => string): string {
+  const parts = drawn.flatMap(({ label, prepared }) => {
+    const index = prepared.x.indexOf(at);
+    if (index === -1) return [];
+    const edge = prepared.edges.find((mark) => mark.x === at);
+    const value = edge === undefined ? formatNumber(prepared.raw[index]) : EDGE[edge.kind];
+    const mean = isSmoothed ? ` (smoothed ${formatNumber(prepared.mean[index])})` : "";
+    const { envelope } = prepared;
+    const span = envelope === undefined ? "" : `, ${formatNumber(envelope.low[index])} to ${formatNumber(envelope.high[index])}`;
+    return `${drawn.length > 1 ? `${label} ` : ""}${value}${mean}${span}`;
   });
-  ctx.restore();
+  const resume = drawn.flatMap(({ prepared }) => prepared.resumes).find((one) => one.x === at);
+  const note = resume === undefined ? "" : ` · resume ${resume.resume}${resume.note === undefined ? "" : `: ${resume.note}`}`;
+  return `${nameOf(at)}: ${parts.join(", ")}${note}`;
 }
 
-function line(ctx: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
-  ctx.beginPath();
-  ctx.moveTo(x0, y0);
-  ctx.lineTo(x1, y1);
-  ctx.stroke();
-}
-
-/** ▲ on the upper edge is +∞, ▼ on the lower −∞, × on the lower NaN. */
-function edgeMark(ctx: CanvasRenderingContext2D, x: number, bbox: uPlot.BBox, kind: "nan" | "+inf" | "-inf", size: number): void {
-  const top = bbox.top + size;
-  const bottom = bbox.top + bbox.height - size;
-  if (kind === "nan") {
-    line(ctx, x - size, bottom - size, x + size, bottom + size);
-    line(ctx, x - size, bottom + size, x + size, bottom - size);
-    return;
-  }
-  const [base, tip] = kind === "+inf" ? [top + size, top - size] : [bottom - size, bottom + size];
-  ctx.beginPath();
-  ctx.moveTo(x - size, base);
-  ctx.lineTo(x + size, base);
-  ctx.lineTo(x, tip);
-  ctx.fill();
-}
-
-function describe(index: number | null, { curves, prepared }: Latest, window: number): string {
-  if (index === null) return "";
-  const x = alignX([...prepared, ...prepared.map((one) => ({ x: one.ghosts.map((ghost) => ghost.step) }))]);
-  const step = x[index];
-  if (step === undefined) return "";
-  const parts = prepared.map((one, at) => {
-    const i = one.x.indexOf(step);
-    if (i === -1) return null;
-    const edge = one.edges.find((mark) => mark.step === step);
-    const value = edge === undefined ? formatNumber(one.raw[i]) : edge.kind === "nan" ? "NaN" : edge.kind === "+inf" ? "+∞" : "−∞";
-    const mean = window > 1 ? ` (mean ${formatNumber(one.mean[i])})` : "";
-    return `${prepared.length > 1 ? `${curves[at]?.label ?? ""} ` : ""}${value}${mean}`;
-  });
-  return `step ${step}: ${parts.filter((part) => part !== null).join(", ")}`;
-}
-
-function summary(title: string, curves: readonly Curve[], prepared: readonly Prepared[]): string {
-  const parts = prepared.map((one, index) => {
-    const values = one.raw.filter((value) => value !== null);
-    const name = prepared.length > 1 ? `${curves[index]?.label ?? ""}: ` : "";
+function summary(title: string, drawn: readonly DrawnCurve[]): string {
+  const parts = drawn.map(({ label, prepared }) => {
+    const values = prepared.raw.filter((value) => value !== null);
+    const name = drawn.length > 1 ? `${label}: ` : "";
     if (values.length === 0) return `${name}no finite points`;
-    return `${name}${values.length} points, last ${formatNumber(values.at(-1))}, from ${formatNumber(Math.min(...values))} to ${formatNumber(Math.max(...values))}`;
+    const { low, high } = prepared.envelope ?? { low: values, high: values };
+    const known = (list: readonly (number | null)[]) => list.filter((value) => value !== null);
+    const span = `from ${formatNumber(Math.min(...known(low)))} to ${formatNumber(Math.max(...known(high)))}`;
+    return `${name}${values.length} ${prepared.envelope === undefined ? "points" : "buckets"}, last ${formatNumber(values.at(-1))}, ${span}`;
   });
   return `${title}. ${parts.join("; ")}`;
 }
 
-function Twin({ curves, prepared, window }: { curves: readonly Curve[]; prepared: readonly Prepared[]; window: number }) {
-  const steps = alignX(prepared).reverse();
+/** The same values as rows, newest first. */
+function Twin({ drawn, smoothLabel, x }: { drawn: readonly DrawnCurve[]; smoothLabel: string | null; x: XAxis }) {
+  const zone = useZone();
+  const places = alignX(drawn.map((curve) => curve.prepared)).reverse();
+  const columns = drawn.map(({ label, prepared }) => ({
+    label,
+    prepared,
+    at: new Map(prepared.x.map((place, index) => [place, index])),
+    edges: new Map(prepared.edges.map((edge) => [edge.x, EDGE[edge.kind]])),
+  }));
+  const headers = columns.flatMap(({ label, prepared }) => [
+    label,
+    ...(smoothLabel === null ? [] : [drawn.length > 1 ? `${label}, ${smoothLabel}` : smoothLabel]),
+    ...(prepared.envelope === undefined ? [] : ["lowest", "highest"]),
+  ]);
   return (
     <table>
       <thead>
         <tr>
-          <th scope="col">step</th>
-          {curves.map((curve) => (
-            <th key={curve.label} scope="col">
-              {curve.label}
+          <th scope="col">{X_UNIT[x]}</th>
+          {headers.map((header, index) => (
+            <th key={index} scope="col">
+              {header}
             </th>
           ))}
-          {window > 1 &&
-            curves.map((curve) => (
-              <th key={curve.label} scope="col">
-                {window}-step mean
-              </th>
-            ))}
         </tr>
       </thead>
       <tbody>
-        {steps.map((step) => (
-          <tr key={step}>
-            <td>{step}</td>
-            {prepared.map((one, index) => {
-              const i = one.x.indexOf(step);
-              const edge = one.edges.find((mark) => mark.step === step)?.kind;
-              return <td key={index}>{edge ?? formatNumber(i === -1 ? null : one.raw[i])}</td>;
+        {places.map((place) => (
+          <tr key={place}>
+            <th scope="row">{x === "step" ? place : formatX(x, place, zone)}</th>
+            {columns.flatMap(({ prepared, at, edges }, column) => {
+              const index = at.get(place) ?? -1;
+              const cells = [edges.get(place) ?? formatNumber(prepared.raw[index])];
+              if (smoothLabel !== null) cells.push(formatNumber(prepared.mean[index]));
+              if (prepared.envelope !== undefined) cells.push(formatNumber(prepared.envelope.low[index]), formatNumber(prepared.envelope.high[index]));
+              return cells.map((cell, i) => <td key={`${column}.${i}`}>{cell}</td>);
             })}
-            {window > 1 &&
-              prepared.map((one, index) => <td key={index}>{formatNumber(one.mean[one.x.indexOf(step)])}</td>)}
           </tr>
         ))}
       </tbody>

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { alignX, onto, prepareSeries, readValue, trailingMean } from "./series";
+import { alignX, centralRange, onto, prepareSeries, quantile, readValue, trailingMean } from "./series";
 
 const points = (resume: number, from: number, values: number[]) => values.map((value, i) => ({ resume, step: from + i, value }));
 
@@ -14,9 +14,9 @@ test("non-finite values are marks on the edge, never dropped and never in the me
   expect(prepared.x).toEqual([0, 1, 2, 3, 4]);
   expect(prepared.raw).toEqual([1, null, null, null, 3]);
   expect(prepared.edges).toEqual([
-    { step: 1, kind: "nan" },
-    { step: 2, kind: "+inf" },
-    { step: 3, kind: "-inf" },
+    { x: 1, kind: "nan" },
+    { x: 2, kind: "+inf" },
+    { x: 3, kind: "-inf" },
   ]);
   expect(prepared.mean.at(-1)).toBe(2);
 });
@@ -27,10 +27,10 @@ test("after a resume the new life counts, and what it undid stays as ghosts", ()
   expect(prepared.raw).toEqual([1, 2, 30]);
   // Step 3 was undone too, although the new life has not reached it yet.
   expect(prepared.ghosts).toEqual([
-    { step: 2, value: 3 },
-    { step: 3, value: 4 },
+    { x: 2, value: 3 },
+    { x: 3, value: 4 },
   ]);
-  expect(prepared.resumes).toEqual([{ resume: 1, step: 2 }]);
+  expect(prepared.resumes).toEqual([{ resume: 1, x: 2 }]);
 });
 
 test("points may come in any order", () => {
@@ -50,4 +50,18 @@ test("what JSON cannot hold is read back", () => {
   expect(readValue("Infinity")).toBe(Infinity);
   expect(readValue("-Infinity")).toBe(-Infinity);
   expect(readValue(0)).toBe(0);
+});
+
+test("the central range leaves one wild value outside, and a constant has none", () => {
+  const raw = [...Array.from({ length: 199 }, (_, i) => i / 198), 1e9, null];
+  const [low, high] = centralRange([{ raw }]) ?? [];
+  expect(low).toBeCloseTo(0.01, 2);
+  expect(high).toBeLessThan(1.01);
+  expect(centralRange([{ raw: [3, 3, 3] }])).toBeNull();
+  expect(centralRange([{ raw: [] }])).toBeNull();
+});
+
+test("a quantile lies between its neighbours", () => {
+  expect(quantile([4, 1, 3, 2], 0.5)).toBe(2.5);
+  expect(quantile([], 0.5)).toBeNull();
 });

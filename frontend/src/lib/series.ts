@@ -7,18 +7,22 @@
 
 export type Point = { resume: number; step: number; value: number };
 
+export type EdgeKind = "nan" | "+inf" | "-inf";
+
 export type Prepared = {
-  /** Ascending steps with a finite or non-finite effective value. */
+  /** Ascending places on the x axis (steps, unless said otherwise) with a finite or non-finite effective value. */
   x: number[];
-  /** Finite effective values; null where the value was not finite. */
+  /** Finite effective values; null where the value was not finite. Of a bucket: its last. */
   raw: (number | null)[];
-  /** Trailing mean over the last `window` finite effective values. */
+  /** The smoothed effective history: by default the trailing mean over the last `window` finite values. */
   mean: (number | null)[];
+  /** Lowest and highest of each bucket; absent where every point is its own. */
+  envelope?: { low: (number | null)[]; high: (number | null)[] };
   /** Values that no axis can hold. They are drawn on its edge, never dropped. */
-  edges: { step: number; kind: "nan" | "+inf" | "-inf" }[];
-  ghosts: { step: number; value: number }[];
-  /** First step of each later life of the trainer. */
-  resumes: { resume: number; step: number }[];
+  edges: { x: number; kind: EdgeKind }[];
+  ghosts: { x: number; value: number }[];
+  /** Where each later life of the trainer began. */
+  resumes: { resume: number; x: number; note?: string }[];
 };
 
 export function prepareSeries(points: readonly Point[], window = 10): Prepared {
@@ -44,12 +48,12 @@ export function prepareSeries(points: readonly Point[], window = 10): Prepared {
     raw,
     mean: trailingMean(raw, window),
     edges: steps.flatMap(({ step, value }) =>
-      Number.isFinite(value) ? [] : [{ step, kind: Number.isNaN(value) ? "nan" : value > 0 ? "+inf" : "-inf" } as const],
+      Number.isFinite(value) ? [] : [{ x: step, kind: Number.isNaN(value) ? "nan" : value > 0 ? "+inf" : "-inf" } as const],
     ),
     ghosts: points
       .filter((point) => isSuperseded(point) && Number.isFinite(point.value))
-      .map(({ step, value }) => ({ step, value })),
-    resumes: lives.flatMap(([resume, step]) => (resume === lowest ? [] : [{ resume, step }])),
+      .map(({ step, value }) => ({ x: step, value })),
+    resumes: lives.flatMap(([resume, step]) => (resume === lowest ? [] : [{ resume, x: step }])),
   };
 }
 
@@ -74,6 +78,23 @@ export function alignX(series: readonly { x: readonly number[] }[]): number[] {
 export function onto(x: readonly number[], from: readonly number[], values: readonly (number | null)[]): (number | null)[] {
   const at = new Map(from.map((step, index) => [step, values[index] ?? null]));
   return x.map((step) => at.get(step) ?? null);
+}
+
+/** Linear interpolation between order statistics (numpy's default); null without values. */
+export function quantile(values: readonly number[], share: number): number | null {
+  const sorted = values.toSorted((a, b) => a - b);
+  const at = share * (sorted.length - 1);
+  const low = sorted[Math.floor(at)];
+  const high = sorted[Math.ceil(at)];
+  return low === undefined || high === undefined ? null : low + (high - low) * (at - Math.floor(at));
+}
+
+/** p1 to p99 of what is finite: the window that one wild value cannot blow up. Null when it has no width. */
+export function centralRange(series: readonly Pick<Prepared, "raw">[]): [number, number] | null {
+  const values = series.flatMap((one) => one.raw.filter((value) => value !== null));
+  const low = quantile(values, 0.01);
+  const high = quantile(values, 0.99);
+  return low === null || high === null || low === high ? null : [low, high];
 }
 
 /** JSON has no NaN: the API sends these as text (or as null, when it does not know which). */
