@@ -87,7 +87,7 @@ def build(directory: Path) -> Scenario:
         grade={"details": {"passed": 3}, "output": "3 passed", "duration_s": 0.5},
     )
     factories.TurnFactory(attempt=attempt, index=0)
-    factories.StepFactory(stage=stage, done=True)
+    step = factories.StepFactory(stage=stage, done=True)
     factories.MetricPointFactory(run=run)
     factories.EventFactory(run=run)
     factories.CheckpointFactory(stage=stage)
@@ -98,6 +98,7 @@ def build(directory: Path) -> Scenario:
     recipe = factories.RecipeFactory(project=project, name="stored")
     rows = {
         "run": run.pk,
+        "step": step.pk,
         "trajectory": trajectory.pk,
         "group": failures.pk,
         "task_set": factories.TaskFactory(task_set__project=project).task_set_id,

@@ -13,6 +13,9 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from runs.models import Attempt, Engine, Event, Group, Run, Trajectory, Worker
+from runs.selectors import run_list
+from runs.selectors.tasks import BUCKETS
+from sandboxes.failure_states import STATES
 from sandboxes.failures import FailureClass, FailureStage
 from sandboxes.models import Sandbox
 
@@ -86,6 +89,8 @@ class ProjectQuery(serializers.Serializer[Any]):
 class RunQuery(ProjectQuery):
     status = AnyOf(Run.Status.values, required=False)
     name = serializers.CharField(required=False, help_text="A part of the name.")
+    recipe = AnyOf(required=False)
+    sort = Sorted(run_list.SORTABLE)
 
 
 class StepQuery(serializers.Serializer[Any]):
@@ -99,6 +104,7 @@ class MetricQuery(serializers.Serializer[Any]):
 
 class EventQuery(serializers.Serializer[Any]):
     level = AnyOf(Event.Level.values, required=False)
+    kind = AnyOf(required=False)
 
 
 class RunGroupQuery(serializers.Serializer[Any]):
@@ -159,18 +165,62 @@ class TaskSetQuery(ProjectQuery):
 class TaskQuery(serializers.Serializer[Any]):
     repository = serializers.CharField(required=False)
     is_quarantined = serializers.BooleanField(required=False, allow_null=True, default=None)
+    bucket = AnyOf(list(BUCKETS), required=False)
+    sort = Sorted(
+        {
+            "key": "key",
+            "repository": "repository",
+            "difficulty": "difficulty",
+            "solve_rate": "solve_rate",
+            "trajectories": "num_trajectories",
+            "attempts": "num_attempts",
+            "infra_share": "infra_share",
+            "last_seen": "last_seen_at",
+        }
+    )
 
 
-class SandboxQuery(serializers.Serializer[Any]):
+class SandboxScopeQuery(serializers.Serializer[Any]):
     run = serializers.IntegerField(required=False)
+
+
+class SandboxCarpetQuery(SandboxScopeQuery):
+    bins = serializers.IntegerField(required=False, default=240, min_value=1, max_value=1000)
+
+
+class SandboxQuery(SandboxScopeQuery):
     status = AnyOf(Sandbox.Status.values, required=False)
     driver = serializers.CharField(required=False)
+    is_orphan = serializers.BooleanField(  # type: ignore[assignment]
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="Alive, and no attempt in flight has it.",
+    )
+    sort = Sorted({"created": "created_at", "start": "start_s", "lived": "lived_s", "run": "run_id"})
 
 
-class FailureGroupQuery(serializers.Serializer[Any]):
+class FailureScopeQuery(serializers.Serializer[Any]):
     run = serializers.IntegerField(required=False)
+
+
+class FailureGroupQuery(FailureScopeQuery):
     stage = AnyOf([stage.value for stage in FailureStage], required=False)
     kind = AnyOf([kind.value for kind in FailureClass], required=False)
+    state = AnyOf(list(STATES), required=False)
+    sort = Sorted({"last": "last_at", "first": "first_at", "failures": "num_failures"})
+
+
+class LimitQuery(serializers.Serializer[Any]):
+    layer = serializers.CharField(required=False)
+
+
+class EvalArmQuery(serializers.Serializer[Any]):
+    run = serializers.IntegerField(required=False)
+
+
+class EvalCompareQuery(serializers.Serializer[Any]):
+    arms = AnyOf(help_text="Ids of eval stages, with commas.")
 
 
 class FailureQuery(serializers.Serializer[Any]):

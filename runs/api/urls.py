@@ -1,7 +1,16 @@
 from django.urls import path
 
-from runs.api.views import fleet, runs, trajectories
-from runs.services.runs import pause_run, resume_run, stop_run, unpause_run
+from runs.api.views import checkpoints, fleet, overview, runs, trajectories
+from runs.services.failures import reopen_group, resolve_group
+from runs.services.runs import (
+    pause_run,
+    request_checkpoint,
+    resume_run,
+    stop_run,
+    unpause_run,
+)
+from runs.services.task_sets import quarantine_task, release_task
+from runs.services.workers import drain_worker, undrain_worker
 
 urlpatterns = [
     path("recipes", runs.RecipeList.as_view()),
@@ -11,19 +20,24 @@ urlpatterns = [
     path("metric-catalogue", runs.MetricCatalogue.as_view()),
     path("runs", runs.RunList.as_view()),
     path("runs/<int:run>", runs.RunDetail.as_view()),
+    path("runs/<int:run>/overview", overview.RunOverview.as_view()),
     path("runs/<int:run>/pause", runs.RunCommand.as_view(service=pause_run)),
     path("runs/<int:run>/unpause", runs.RunCommand.as_view(service=unpause_run)),
     path("runs/<int:run>/stop", runs.RunCommand.as_view(service=stop_run)),
     path("runs/<int:run>/resume", runs.RunCommand.as_view(service=resume_run)),
+    path("runs/<int:run>/checkpoint", runs.RunCommand.as_view(service=request_checkpoint)),
     path("runs/<int:run>/recipe", runs.RunRecipe.as_view()),
     path("runs/<int:run>/stages", runs.StageList.as_view()),
     path("runs/<int:run>/steps", runs.StepList.as_view()),
+    path("runs/<int:run>/steps/<int:step>", overview.StepDetail.as_view()),
     path("runs/<int:run>/metrics", runs.MetricList.as_view()),
     path("runs/<int:run>/groups", trajectories.RunGroupList.as_view()),
     path("runs/<int:run>/trajectories", trajectories.RunTrajectoryList.as_view()),
-    path("runs/<int:run>/checkpoints", runs.CheckpointList.as_view()),
+    path("runs/<int:run>/checkpoints", checkpoints.CheckpointList.as_view()),
+    path("runs/<int:run>/resumes", checkpoints.ResumeList.as_view()),
     path("runs/<int:run>/engines", fleet.RunEngineList.as_view()),
     path("runs/<int:run>/events", runs.EventList.as_view()),
+    path("runs/<int:run>/event-kinds", overview.EventKindList.as_view()),
     path("runs/<int:run>/evals", runs.EvaluationList.as_view()),
     path("groups", trajectories.GroupList.as_view()),
     path("trajectories", trajectories.TrajectoryList.as_view()),
@@ -31,11 +45,33 @@ urlpatterns = [
     path("trajectories/<int:trajectory>/turns", trajectories.TurnList.as_view()),
     path("engines", fleet.EngineList.as_view()),
     path("workers", fleet.WorkerList.as_view()),
+    path("workers/<int:worker>/drain", fleet.WorkerCommand.as_view(service=drain_worker)),
+    path("workers/<int:worker>/undrain", fleet.WorkerCommand.as_view(service=undrain_worker)),
     path("nodes", fleet.NodeList.as_view()),
+    path("queues", fleet.QueueList.as_view()),
+    path("limits", fleet.LimitList.as_view()),
     path("sandboxes", fleet.SandboxList.as_view()),
+    path("sandboxes/fleet", fleet.SandboxFleet.as_view()),
+    path("sandboxes/carpet", fleet.SandboxCarpet.as_view()),
+    path("sandboxes/<int:sandbox>", fleet.SandboxDetail.as_view()),
     path("failures", fleet.FailureGroupList.as_view()),
     path("failures/<int:group>", fleet.FailureGroupDetail.as_view()),
     path("failures/<int:group>/members", fleet.FailureMemberList.as_view()),
+    path("failures/<int:group>/resolve", fleet.FailureGroupCommand.as_view(service=resolve_group)),
+    path("failures/<int:group>/reopen", fleet.FailureGroupCommand.as_view(service=reopen_group)),
+    path("failures/<int:group>/ignore", fleet.FailureGroupIgnore.as_view()),
     path("task-sets", fleet.TaskSetList.as_view()),
+    path("task-sets/<int:task_set>", fleet.TaskSetDetail.as_view()),
     path("task-sets/<int:task_set>/tasks", fleet.TaskList.as_view()),
+    path("task-sets/<int:task_set>/tasks/<int:task>", fleet.TaskDetail.as_view()),
+    path(
+        "task-sets/<int:task_set>/tasks/<int:task>/quarantine",
+        fleet.TaskCommand.as_view(service=quarantine_task),
+    ),
+    path(
+        "task-sets/<int:task_set>/tasks/<int:task>/release",
+        fleet.TaskCommand.as_view(service=release_task),
+    ),
+    path("evals", fleet.EvalArmList.as_view()),
+    path("evals/compare", fleet.EvalCompare.as_view()),
 ]

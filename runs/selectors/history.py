@@ -1,23 +1,20 @@
-"""What a run did: its optimizer steps, checkpoints and events."""
+"""What a run did: its optimizer steps and events."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, Literal
 
-from django.db.models import F
+from django.db.models import Count, F
 from typing_extensions import TypeAliasType, TypedDict
 
 from controlplane.accounts.access import Actor
 from controlplane.pages import Rows
-from runs.models import Checkpoint, Event, Step
+from runs.models import Event, Step
 from runs.selectors.runs import visible_run
 
 StepStatus = TypeAliasType(
     "StepStatus", Literal["collecting", "training", "publishing", "done", "failed", "superseded"]
-)
-CheckpointStatus = TypeAliasType(
-    "CheckpointStatus", Literal["writing", "complete", "pruned", "corrupt"]
 )
 EventLevel = TypeAliasType("EventLevel", Literal["info", "warning", "error"])
 
@@ -44,19 +41,6 @@ class StepRow(TypedDict):
     finished_at: datetime | None
 
 
-class CheckpointRow(TypedDict):
-    """A trainer state that a run can go on from."""
-
-    id: int
-    stage: str
-    step: int
-    resume: int
-    weight_version: int
-    status: CheckpointStatus
-    num_bytes: int
-    created_at: datetime
-
-
 class EventRow(TypedDict):
     """One line of a run's event feed."""
 
@@ -66,6 +50,14 @@ class EventRow(TypedDict):
     kind: str
     sentence: str
     data: dict[str, Any]
+
+
+class EventKindRow(TypedDict):
+    """How many lines of one kind and level a run's feed has."""
+
+    kind: str
+    level: EventLevel
+    num: int
 
 
 def steps(
@@ -81,22 +73,26 @@ def steps(
     return Rows(query.values(*fields, stage_name=F("stage__name")), _with_stage_name)
 
 
-def checkpoints(actor: Actor, *, run: int) -> Rows[CheckpointRow]:
-    """Newest first. Raises NotFound."""
-    query = Checkpoint.objects.filter(run=visible_run(actor, run))
-    fields = [name for name in CheckpointRow.__annotations__ if name != "stage"]
-    return Rows(query.values(*fields, stage_name=F("stage__name")), _with_stage_name)
-
-
 def _with_stage_name(rows: list[dict[str, Any]]) -> list[Any]:
     for row in rows:
         row["stage"] = row.pop("stage_name")
     return rows
 
 
-def events(actor: Actor, *, run: int, level: list[str] | None = None) -> Rows[EventRow]:
+def events(
+    actor: Actor, *, run: int, level: list[str] | None = None, kind: list[str] | None = None
+) -> Rows[EventRow]:
     """Newest first. Raises NotFound."""
     query = Event.objects.filter(run=visible_run(actor, run))
     if level:
         query = query.filter(level__in=level)
+    if kind:
+        query = query.filter(kind__in=kind)
     return Rows(query.values(*EventRow.__annotations__), lambda rows: rows)  # type: ignore[arg-type,return-value]
+
+
+def event_kinds(actor: Actor, *, run: int) -> list[EventKindRow]:
+    """What a run wrote, by kind; the most frequent first. Raises NotFound."""
+    query = Event.objects.filter(run=visible_run(actor, run))
+    counted = query.values("kind", "level").annotate(num=Count("id"))
+    return list(counted.order_by("-num", "kind"))  # type: ignore[arg-type]

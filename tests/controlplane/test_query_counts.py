@@ -32,6 +32,7 @@ class World:
         self.trajectory = factories.TrajectoryFactory(group=self.group)
         self.attempt = factories.AttemptFactory(trajectory=self.trajectory, running=True)
         self.failures = factories.FailureGroupFactory(project=self.project)
+        self.trained = factories.StepFactory(stage=self.stage, done=True)
         self.user = member(Role.OPERATOR, self.project)
 
     def attempt_of_a_new_trajectory(self) -> Any:
@@ -54,7 +55,9 @@ class World:
 
     def run_with_stages(self) -> None:
         run = factories.RunFactory(project=self.project)
-        factories.StageFactory.create_batch(3, run=run)
+        stages = factories.StageFactory.create_batch(3, run=run)
+        factories.StepFactory(stage=stages[0], done=True, reward_mean=0.5)
+        factories.EngineFactory(run=run)
 
     def membership(self) -> None:
         project = factories.ProjectFactory(slug=f"project-{self.user.memberships.count()}")
@@ -62,6 +65,22 @@ class World:
 
     def token(self) -> None:
         factories.ApiTokenFactory(user=self.user, project=self.project)
+
+    def member_of_the_step(self) -> None:
+        group = factories.GroupFactory(
+            stage=self.stage, task__task_set=self.task_set, status="consumed", step=self.trained
+        )
+        trajectory = factories.TrajectoryFactory(group=group, completed=True)
+        factories.AttemptFactory(trajectory=trajectory, completed=True)
+        factories.MetricPointFactory(
+            run=self.run, name=f"train/{group.pk}", step=self.trained.index
+        )
+
+    def everything_of_an_overview(self) -> None:
+        self.member_of_the_step()
+        self.sandbox()
+        self.failure()
+        self.step()
 
     def step(self) -> None:
         factories.StepFactory(stage=self.stage, done=True, started_at=NOW + timedelta(minutes=1))
@@ -76,13 +95,17 @@ ADD: dict[str, Callable[[World], object]] = {
     "runs": World.run_with_stages,
     "runs/{run}": World.attempt_of_a_new_trajectory,
     "runs/{run}/stages": lambda w: factories.StageFactory(run=w.run),
+    "runs/{run}/overview": World.everything_of_an_overview,
     "runs/{run}/steps": World.step,
+    "runs/{run}/steps/{step}": World.member_of_the_step,
     "runs/{run}/metrics": lambda w: factories.MetricPointFactory(run=w.run),
     "runs/{run}/groups": lambda w: factories.GroupFactory(stage=w.stage),
     "runs/{run}/trajectories": World.attempt_of_a_new_trajectory,
     "runs/{run}/checkpoints": lambda w: factories.CheckpointFactory(stage=w.stage),
+    "runs/{run}/resumes": World.step,
     "runs/{run}/engines": lambda w: factories.EngineFactory(run=w.run),
     "runs/{run}/events": lambda w: factories.EventFactory(run=w.run),
+    "runs/{run}/event-kinds": lambda w: factories.EventFactory(run=w.run, kind="run_started"),
     "runs/{run}/evals": World.attempt_of_a_new_trajectory,
     "groups": lambda w: factories.GroupFactory(stage=w.stage),
     "trajectories": World.attempt_of_a_new_trajectory,
@@ -130,6 +153,7 @@ def test_a_page_of_twenty_costs_the_queries_of_a_page_of_one(path: str) -> None:
         run=world.run.pk,
         trajectory=world.trajectory.pk,
         group=world.failures.pk,
+        step=world.trained.pk,
         task_set=world.task_set.pk,
     )
     ADD[path](world)

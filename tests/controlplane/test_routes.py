@@ -50,6 +50,10 @@ def _run_is(status: str) -> Arrange:
     return arrange
 
 
+def _an_rl_stage_runs(scene: Scenario) -> None:
+    factories.StageFactory(run=Run.objects.get(pk=scene.rows["run"]))
+
+
 LIST = Route(outsider=200)
 OPEN = Route(outsider=None)
 ROUTES: dict[tuple[str, str], Route] = {
@@ -77,15 +81,20 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "runs/{run}/unpause"): Route(least="operator", arrange=_run_is("paused")),
     ("POST", "runs/{run}/stop"): Route(least="operator"),
     ("POST", "runs/{run}/resume"): Route(least="operator", arrange=_run_is("failed")),
+    ("POST", "runs/{run}/checkpoint"): Route(least="operator", arrange=_an_rl_stage_runs),
     ("GET", "runs/{run}/recipe"): Route(),
     ("GET", "runs/{run}/stages"): Route(),
+    ("GET", "runs/{run}/overview"): Route(),
     ("GET", "runs/{run}/steps"): Route(),
+    ("GET", "runs/{run}/steps/{step}"): Route(),
     ("GET", "runs/{run}/metrics"): Route(),
     ("GET", "runs/{run}/groups"): Route(),
     ("GET", "runs/{run}/trajectories"): Route(),
     ("GET", "runs/{run}/checkpoints"): Route(),
+    ("GET", "runs/{run}/resumes"): Route(),
     ("GET", "runs/{run}/engines"): Route(),
     ("GET", "runs/{run}/events"): Route(),
+    ("GET", "runs/{run}/event-kinds"): Route(),
     ("GET", "runs/{run}/evals"): Route(),
     ("GET", "groups"): LIST,
     ("GET", "trajectories"): LIST,

@@ -200,7 +200,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** @description Everything that a launch would check, with configured and measured values; changes nothing. */
+        /** @description Everything that a launch would check, and what it would do; changes nothing. */
         post: operations["post_preflight"];
         delete?: never;
         options?: never;
@@ -312,6 +312,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/checkpoint": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Command a run; 409 when its status does not allow it. */
+        post: operations["post_runs_by_run_checkpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/checkpoints": {
         parameters: {
             query?: never;
@@ -355,6 +372,23 @@ export interface paths {
         };
         /** @description pass@1 of every eval stage with its interval, and per task. */
         get: operations["get_runs_by_run_evals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/event-kinds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The kinds of lines in the event feed, with their numbers. */
+        get: operations["get_runs_by_run_event_kinds"];
         put?: never;
         post?: never;
         delete?: never;
@@ -414,6 +448,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/overview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description What a run waits for and why, what it holds, and what became of its work. */
+        get: operations["get_runs_by_run_overview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/pause": {
         parameters: {
             query?: never;
@@ -465,6 +516,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/resumes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The lives of the trainer after the first, newest first: why, how long it was away, what was undone. */
+        get: operations["get_runs_by_run_resumes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/stages": {
         parameters: {
             query?: never;
@@ -491,6 +559,23 @@ export interface paths {
         };
         /** @description Optimizer steps, newest first. */
         get: operations["get_runs_by_run_steps"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/steps/{step}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A step with all its metrics, its groups and their members. */
+        get: operations["get_runs_by_run_steps_by_step"];
         put?: never;
         post?: never;
         delete?: never;
@@ -727,74 +812,127 @@ export interface components {
     schemas: {
         Agent: {
             /**
+             * @description How an action is written: the whole answer, or its ```bash block.
              * @default bash_block
              * @enum {string}
              */
             format: "raw" | "bash_block";
-            /** @default  */
+            /**
+             * @description The system message; empty for none.
+             * @default
+             */
             system: string;
-            /** @default 80 */
+            /**
+             * @description Turns of a trajectory.
+             * @default 80
+             */
             turn_cap: number;
-            /** @default 8192 */
+            /**
+             * @description Sampled tokens of a turn.
+             * @default 8192
+             */
             turn_token_cap: number;
-            /** @default 65536 */
+            /**
+             * @description Tokens of a trajectory in all, at most the context length.
+             * @default 65536
+             */
             token_cap: number;
-            /** @default 16384 */
+            /**
+             * @description What of an output the model sees; the rest is cut with a notice.
+             * @default 16384
+             */
             observation_bytes: number;
-            /** @default 3 */
+            /**
+             * @description Answers without an action, in a row, that end a trajectory.
+             * @default 3
+             */
             no_action_cap: number;
         };
         /** @description GRPO and its variants; formulas in domain.md, "Mathematics". */
         Algorithm: {
             /**
+             * @description How rewards of a group become advantages.
              * @default grpo
              * @enum {string}
              */
             advantage: "grpo" | "dr_grpo" | "rloo";
-            /** @default 0.2 */
+            /**
+             * @description The ratio is clipped at 1 - this.
+             * @default 0.2
+             */
             clip_low: number;
-            /** @default 0.28 */
+            /**
+             * @description The ratio is clipped at 1 + this.
+             * @default 0.28
+             */
             clip_high: number;
             /**
+             * @description Ratios of tokens, or of whole sequences (GSPO).
              * @default token
              * @enum {string}
              */
             level: "token" | "sequence";
             /**
+             * @description How token losses become one: over all tokens, over sequences, or by a constant.
              * @default token_mean
              * @enum {string}
              */
             loss_agg: "token_mean" | "sequence_mean" | "constant";
-            /** @default null */
+            /**
+             * @description What the loss is divided by with loss_agg: constant.
+             * @default null
+             */
             loss_constant: number | null;
             /**
+             * @description What is done about engine mismatch and staleness: truncate the weight, mask the token, nothing.
              * @default tis
              * @enum {string}
              */
             correction: "tis" | "icepop" | "none";
-            /** @default 2 */
+            /**
+             * @description Weights above it are truncated.
+             * @default 2
+             */
             tis_cap: number;
-            /** @default 0.5 */
+            /**
+             * @description Tokens with a weight below it are masked.
+             * @default 0.5
+             */
             icepop_low: number;
-            /** @default 2 */
+            /**
+             * @description Tokens with a weight above it are masked.
+             * @default 2
+             */
             icepop_high: number;
             /**
+             * @description Groups whose rewards are all equal: trained with advantage 0, or drawn again.
              * @default keep
              * @enum {string}
              */
             zero_variance: "keep" | "resample";
             /**
+             * @description Tokens that the loss is averaged over: all, or those with an advantage.
              * @default all
              * @enum {string}
              */
             denominator: "all" | "nonzero";
-            /** @default 1 */
+            /**
+             * @description Optimizer steps of a batch.
+             * @default 1
+             */
             num_minibatches: number;
-            /** @default 0.000001 */
+            /**
+             * @description At the first step.
+             * @default 0.000001
+             */
             learning_rate: number;
-            /** @default 0 */
+            /**
+             * @description Linear: the share of the learning rate that is lost by the last step.
+             * @default 0
+             */
             lr_decay: number;
             /**
+             * @description Of AdamW.
              * @default [
              *       0.9,
              *       0.95
@@ -804,11 +942,20 @@ export interface components {
                 number,
                 number
             ];
-            /** @default 0 */
+            /**
+             * @description Of AdamW.
+             * @default 0
+             */
             weight_decay: number;
-            /** @default 1 */
+            /**
+             * @description The gradient is clipped to this norm.
+             * @default 1
+             */
             max_grad_norm: number;
-            /** @default 8192 */
+            /**
+             * @description What one forward pass holds.
+             * @default 8192
+             */
             tokens_per_microbatch: number;
         };
         /** @description A try at running a trajectory. timings: seconds by queue, start, setup, llm, exec, verify, teardown. */
@@ -839,6 +986,12 @@ export interface components {
         };
         /** @enum {string} */
         AttemptStatus: "queued" | "starting" | "running" | "grading" | "completed" | "failed" | "cancelled";
+        /** @description RL trajectories per hour, completed against trained, over window_s seconds (all of a stage that has ended). */
+        Balance: {
+            produced_per_h: number | null;
+            consumed_per_h: number | null;
+            window_s: number;
+        };
         /** @description What PostgreSQL holds for a topic: a client that is behind fetches. */
         Beacon: {
             /**
@@ -852,18 +1005,38 @@ export interface components {
             };
         };
         /** @enum {string} */
+        Bound: "rollout" | "trainer" | "balanced" | "none";
+        /** @enum {string} */
+        Bucket: "untried" | "never" | "sometimes" | "always";
+        /** @description Groups that are ready and wait for a step. Ages are of the group that has waited longest. */
+        Buffer: {
+            num_ready: number;
+            num_open: number;
+            capacity: number | null;
+            oldest_s: number | null;
+            oldest_lag: number | null;
+        };
+        /** @description Model calls of all attempts: turns that came back and calls that failed (tried again or not). */
+        Calls: {
+            calls: number;
+            errors: number;
+            error_rate: number | null;
+        };
+        /** @enum {string} */
         CancelReason: "" | "stale" | "group_released" | "run_stopped" | "superseded";
-        /** @description One finding of the preflight; an error refuses the launch. */
+        /** @description One finding of the preflight; an error refuses the launch. `remedy` says what to do about it. */
         Check: {
             name: string;
             /** @enum {string} */
             level: "ok" | "warning" | "error";
             sentence: string;
+            remedy: string;
             configured: number | string | null;
             measured: number | string | null;
+            unit: string;
             pointer: string;
         };
-        /** @description A trainer state that a run can go on from. */
+        /** @description A trainer state that a run can go on from. reward_mean_10: the mean reward of the ten steps up to it. why_no_start: empty when a run may start from its weights. is_newest: what a resume goes on from. kept_by: why it is still there, or that it is not. */
         Checkpoint: {
             id: number;
             stage: string;
@@ -874,6 +1047,13 @@ export interface components {
             num_bytes: number;
             /** Format: date-time */
             created_at: string;
+            reward_mean_10: number | null;
+            solve_rate: components["schemas"]["SolveRate"] | null;
+            is_newest: boolean;
+            resumes: number[];
+            runs: components["schemas"]["RunRef"][];
+            kept_by: string;
+            why_no_start: string;
         };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         CheckpointPage: {
@@ -881,8 +1061,21 @@ export interface components {
             next: string | null;
             previous: null;
         };
+        /** @description A checkpoint that a run's first weights come from. */
+        CheckpointRef: {
+            id: number;
+            run: number;
+            stage: string;
+            step: number;
+        };
         /** @enum {string} */
         CheckpointStatus: "writing" | "complete" | "pruned" | "corrupt";
+        /** @description A command of a run: possible now for who asks, or why not. */
+        Command: {
+            command: components["schemas"]["Command"];
+            is_allowed: boolean;
+            why_not: string;
+        };
         CommandRequest: {
             /**
              * @description Kept in the event feed.
@@ -890,12 +1083,39 @@ export interface components {
              */
             reason: string;
         };
+        /** @description What the run used so far. trained: RL trajectories in steps that count; points of pass@1 from the first to the last evaluation. busy: hours in which an engine had at least one attempt. */
+        Cost: {
+            cpu_s: number;
+            sandbox_h: number;
+            engine_h: number;
+            engine_busy_h: number;
+            trained: number;
+            points: number | null;
+        };
+        /** @description A field of the recipe that differs from the run it was cloned from. */
+        Difference: {
+            path: string;
+            before: unknown;
+            after: unknown;
+        };
+        /** @description A sandbox driver: how far it was taken, and what its stages took. */
+        DriverUse: {
+            driver: string;
+            num_sandboxes: number;
+            max_concurrent: number;
+            stages: components["schemas"]["Quartiles"][];
+        };
         /** @enum {string} */
         DropReason: "" | "stale" | "too_few_valid" | "superseded" | "cancelled" | "zero_variance";
-        /** @description One inference server process of a run. It takes traffic only while serving. */
+        /** @description One inference server process of a run. It takes traffic only while serving. version_skew: published versions that it is behind; num_restarts: engines of this index before it. */
         Engine: {
             id: number;
             run: number;
+            run_name: string;
+            version_skew: number | null;
+            num_restarts: number;
+            heartbeat_at: string | null;
+            worker: string;
             index: number;
             status: components["schemas"]["EngineStatus"];
             url: string;
@@ -910,12 +1130,17 @@ export interface components {
             synced_at: string | null;
             finished_at: string | null;
         };
-        /** @description What the server said last (/v1/loads). */
+        /** @description What the server said last (/v1/loads); what it does not say is absent. token_usage is the share of the KV cache in use, longest_tokens the longest sequence that is running. */
         EngineLoad: {
             running?: number;
             queued?: number;
             token_usage?: number;
+            used_tokens?: number;
+            max_tokens?: number;
             gen_throughput?: number;
+            cache_hit_rate?: number;
+            max_running?: number;
+            longest_tokens?: number;
         };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         EnginePage: {
@@ -925,36 +1150,74 @@ export interface components {
         };
         /** @enum {string} */
         EngineStatus: "starting" | "syncing" | "serving" | "paused" | "draining" | "gone" | "lost";
+        /** @description Engines that are not gone. kv_max is the fullest KV cache, lag the versions that the furthest is behind. */
+        EngineTotals: {
+            num: number;
+            num_serving: number;
+            num_lost: number;
+            running: number;
+            queued: number;
+            kv_max: number | null;
+            gen_tokens_per_s: number;
+            lag: number;
+        };
         Engines: {
             /**
+             * @description `reference` is started here; `attach` are servers of somebody else.
              * @default reference
              * @enum {string}
              */
             kind: "reference" | "attach";
-            /** @default [] */
+            /**
+             * @description kind attach: servers that somebody else runs, one engine each.
+             * @default []
+             */
             urls: string[];
-            /** @default 1 */
+            /**
+             * @description Inference servers.
+             * @default 1
+             */
             num_engines: number;
-            /** @default 64 */
+            /**
+             * @description Sequences that one engine generates at once.
+             * @default 64
+             */
             max_running: number;
-            /** @default 512 */
+            /**
+             * @description Requests that wait in one engine; beyond it refuses with 503.
+             * @default 512
+             */
             max_queued: number;
-            /** @default 1 */
+            /**
+             * @description CPU threads of one engine.
+             * @default 1
+             */
             threads: number;
         };
         EvalStage: {
             /**
-             * @description discriminator enum property added by openapi-typescript
+             * @description Measures the weights; nothing is trained. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             kind: "eval";
+            /** @description Unique in the run. */
             name: string;
+            /** @description One of task_sets. */
             task_set: string;
-            /** @default 4 */
+            /**
+             * @description Trajectories of each task.
+             * @default 4
+             */
             attempts: number;
-            /** @default 1 */
+            /**
+             * @description Of sampling.
+             * @default 1
+             */
             temperature: number;
-            /** @default null */
+            /**
+             * @description The first so many tasks; all by default.
+             * @default null
+             */
             num_tasks: number | null;
         };
         /** @description An eval stage. While it runs, its pass@1 is over the attempts that have ended (is_final is false). An invalid attempt counts as unsolved; valid_only and if_invalid_solved say what that may hide. */
@@ -1003,6 +1266,15 @@ export interface components {
             level: string;
             sentence: string;
         };
+        /** @description How many lines of one kind and level a run's feed has. */
+        EventKind: {
+            kind: string;
+            level: components["schemas"]["EventLevel"];
+            num: number;
+        };
+        EventKinds: {
+            kinds: components["schemas"]["EventKind"][];
+        };
         /** @enum {string} */
         EventLevel: "info" | "warning" | "error";
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
@@ -1039,7 +1311,7 @@ export interface components {
         };
         /** @enum {string} */
         FailureClass: "capacity" | "rate_limit" | "start_timeout" | "boot_fail" | "image_error" | "lost" | "transport" | "oom" | "disk_full" | "infer_infra" | "verify_infra" | "verify_timeout" | "task_defect" | "unknown";
-        /** @description Failures with one fingerprint. */
+        /** @description Failures with one fingerprint, and what it is now (sandboxes/failure_states.py). */
         FailureGroup: {
             id: number;
             project: string;
@@ -1052,6 +1324,12 @@ export interface components {
             first_at: string;
             /** Format: date-time */
             last_at: string;
+            state: components["schemas"]["FailureState"];
+            state_reason: string;
+            state_by: string;
+            resolved_at: string | null;
+            regressed_at: string | null;
+            ignored_until: string | null;
         };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         FailureGroupPage: {
@@ -1067,6 +1345,17 @@ export interface components {
         };
         /** @enum {string} */
         FailureStage: "admit" | "image" | "start" | "setup" | "infer" | "exec" | "collect" | "verify" | "teardown" | "ingest" | "train" | "checkpoint" | "publish";
+        /** @enum {string} */
+        FailureState: "new" | "ongoing" | "regressed" | "resolved" | "ignored";
+        /** @enum {string} */
+        Fate: "trained" | "zero_advantage" | "waiting" | "open" | "stale" | "released" | "invalid" | "superseded" | "cancelled";
+        /** @description RL trajectories with one fate, and the turns and sampled tokens that were spent on them. Turns and tokens of an attempt that the infrastructure failed count as invalid, also where a later attempt of the same trajectory completed. */
+        FateTotal: {
+            fate: components["schemas"]["Fate"];
+            trajectories: number;
+            turns: number;
+            tokens: number;
+        };
         /** @description One wrong field: a JSON pointer into the body (or the recipe) and what to do. */
         FieldProblem: {
             pointer: string;
@@ -1081,6 +1370,17 @@ export interface components {
             type: "fleet_changed";
             /** @enum {string} */
             what: "workers" | "engines" | "sandboxes" | "failures";
+        };
+        /** @description One stage of the sandbox life cycle. entered = ok + failed; retried are those with a later attempt. Sandboxes of all stages of the run; infer is the model's side of exec. Times are seconds of those that passed it. */
+        Funnel: {
+            stage: components["schemas"]["FailureStage"];
+            entered: number;
+            ok: number;
+            failed: number;
+            retried: number;
+            p50_s: number | null;
+            p99_s: number | null;
+            top_failure: components["schemas"]["TopFailure"] | null;
         };
         /** @description What the verifier said. */
         Grade: {
@@ -1153,8 +1453,25 @@ export interface components {
             source: string;
             /** @description Its slug; not needed by members of one project. */
             project?: string;
+            /** @description Start from the weights of this checkpoint instead of the recipe's model. */
+            from_checkpoint?: number | null;
             /** @description The recipe's own name by default. */
             name?: string;
+            /** @description The run that this one is cloned from. */
+            from_run?: number | null;
+        };
+        /** @description One life of the run's trainer, with the sentence that its start wrote. */
+        Life: {
+            resume: number;
+            first_step: number;
+            last_step: number;
+            num_done: number;
+            num_superseded: number;
+            num_failed: number;
+            /** Format: date-time */
+            started_at: string;
+            ended_at: string | null;
+            sentence: string;
         };
         /** @description A cap of some layer with its configured and its measured value. */
         Limit: {
@@ -1181,11 +1498,39 @@ export interface components {
             username: string;
             password: string;
         };
+        /** @description One trajectory as a loop, means over completed attempts of all stages; outcomes are of the newest attempts. */
+        Loop: {
+            trajectories: number;
+            solved: number;
+            unsolved: number;
+            invalid: number;
+            cancelled: number;
+            running: number;
+            mean_turns: number | null;
+            start_s: number | null;
+            llm_s_per_turn: number | null;
+            exec_s_per_turn: number | null;
+            verify_s: number | null;
+        };
         /** @description Who asks, where they may do what, and the token that a browser sends as X-CSRFToken. */
         Me: {
             user: components["schemas"]["User"];
             projects: components["schemas"]["Project"][];
             csrf: string;
+        };
+        /** @description A trajectory of the batch. reward is None where the infrastructure failed it: then it was not trained. */
+        Member: {
+            id: number;
+            index: number;
+            status: components["schemas"]["TrajectoryStatus"];
+            reward: number | null;
+            advantage: number | null;
+            stop_reason: components["schemas"]["StopReason"];
+            num_turns: number;
+            output_tokens: number;
+            version_min: number | null;
+            version_max: number | null;
+            attempts: components["schemas"]["Span"][];
         };
         MetricCatalogue: {
             metrics: components["schemas"]["MetricDefinition"][];
@@ -1232,9 +1577,17 @@ export interface components {
             points: components["schemas"]["MetricPointData"][];
         };
         Model: {
+            /** @description A directory in the Hugging Face layout with tokenizer.json: the run's weight version 0. */
             path: string;
-            /** @default 65536 */
+            /**
+             * @description Positions of the model that are used: no trajectory is longer.
+             * @default 65536
+             */
             context_length: number;
+        };
+        NamedCount: {
+            name: string;
+            num: number;
         };
         /** @description A machine that workers and engines live on. */
         Node: {
@@ -1243,6 +1596,7 @@ export interface components {
             num_cpus: number;
             memory_bytes: number;
             num_workers: number;
+            num_slots: number;
             /** Format: date-time */
             first_seen_at: string;
             /** Format: date-time */
@@ -1256,6 +1610,31 @@ export interface components {
         };
         /** @enum {string} */
         NonFinite: "NaN" | "Infinity" | "-Infinity";
+        /** @description The run that this one was cloned from, and what was changed. */
+        Origin: {
+            id: number;
+            name: string;
+            changes: components["schemas"]["Difference"][];
+        };
+        /** @description Everything that the first screen of a run needs, except curves. */
+        Overview: {
+            /** Format: date-time */
+            at: string;
+            verdict: components["schemas"]["Verdict"];
+            balance: components["schemas"]["Balance"];
+            buffer: components["schemas"]["Buffer"];
+            topology: components["schemas"]["Topology"];
+            loop: components["schemas"]["Loop"];
+            time: components["schemas"]["TimeSplit"][];
+            funnel: components["schemas"]["Funnel"][];
+            drivers: components["schemas"]["DriverUse"][];
+            calls: components["schemas"]["Calls"];
+            fates: components["schemas"]["FateTotal"][];
+            selection: components["schemas"]["Selection"][];
+            cost: components["schemas"]["Cost"];
+            lives: components["schemas"]["Life"][];
+            origin: components["schemas"]["Origin"] | null;
+        };
         /** @description The mean difference to an earlier evaluation over the same tasks, with its 95 % interval. */
         Paired: {
             against: string;
@@ -1263,11 +1642,30 @@ export interface components {
             low: number;
             high: number;
         };
+        /** @description What a launch would do. `like` is the finished run that the estimates are taken from. */
+        Plan: {
+            recipe: components["schemas"]["Recipe"];
+            stages: components["schemas"]["StagePlan"][];
+            num_trajectories: number | null;
+            seconds: number | null;
+            output_tokens: number | null;
+            like: components["schemas"]["RunRef"] | null;
+        };
         /** @enum {string} */
         Population: "valid" | "all" | "trained" | "none";
+        /** @description Every check, and what the recipe would do; there is no plan where the recipe cannot be read. */
         Preflight: {
             is_launchable: boolean;
             checks: components["schemas"]["Check"][];
+            plan: components["schemas"]["Plan"] | null;
+        };
+        PreflightRequest: {
+            /** @description The recipe (YAML). */
+            source: string;
+            /** @description Its slug; not needed by members of one project. */
+            project?: string;
+            /** @description Start from the weights of this checkpoint instead of the recipe's model. */
+            from_checkpoint?: number | null;
         };
         /** @description RFC 9457. Programs branch on `code`; `title` is a sentence for people. */
         Problem: {
@@ -1292,23 +1690,42 @@ export interface components {
             next: string | null;
             previous: null;
         };
+        /** @description Seconds of one stage with one driver. */
+        Quartiles: {
+            stage: components["schemas"]["FailureStage"];
+            num: number;
+            q25_s: number;
+            median_s: number;
+            q75_s: number;
+        };
         /** @description One file: model, task sets, ordered stages, limits, algorithm, engines, sandboxes. */
         Recipe: {
             /**
+             * @description Of this schema.
              * @default 1
              * @constant
              */
             version: 1;
+            /** @description Lower case, digits and hyphens. */
             name: string;
-            /** @default  */
+            /**
+             * @description Shown with the recipe and its runs.
+             * @default
+             */
             description: string;
-            /** @default 1 */
+            /**
+             * @description Of weights, task order and sampling.
+             * @default 1
+             */
             seed: number;
+            /** @description The first weights. */
             model: components["schemas"]["Model"];
+            /** @description Names used by the stages: the name of an imported task set, or name@version. */
             task_sets: {
                 [key: string]: string;
             };
             /**
+             * @description The loop that turns model output into actions, and its caps.
              * @default {
              *       "format": "bash_block",
              *       "system": "",
@@ -1321,6 +1738,7 @@ export interface components {
              */
             agent: components["schemas"]["Agent"];
             /**
+             * @description A chain: llm_call < turn < agent < trajectory; the sandbox outlives them.
              * @default {
              *       "start_s": 60,
              *       "setup_s": 300,
@@ -1334,6 +1752,7 @@ export interface components {
              */
             timeouts: components["schemas"]["Timeouts"];
             /**
+             * @description The isolated place where actions run.
              * @default {
              *       "driver": "local",
              *       "memory_mb": 512,
@@ -1345,6 +1764,7 @@ export interface components {
              */
             sandbox: components["schemas"]["SandboxPlan"];
             /**
+             * @description Inference servers.
              * @default {
              *       "kind": "reference",
              *       "urls": [],
@@ -1356,6 +1776,7 @@ export interface components {
              */
             engines: components["schemas"]["Engines"];
             /**
+             * @description The process that takes optimizer steps.
              * @default {
              *       "backend": "torch",
              *       "threads": 1,
@@ -1366,12 +1787,14 @@ export interface components {
              */
             trainer: components["schemas"]["Trainer"];
             /**
+             * @description How many trajectories, and how often they are tried again.
              * @default {
              *       "max_in_flight": 64,
              *       "max_infra_attempts": 4
              *     }
              */
             rollout: components["schemas"]["Rollout"];
+            /** @description In order; each starts from the weights before it. */
             stages: (components["schemas"]["EvalStage"] | components["schemas"]["SftStage"] | components["schemas"]["RlStage"])[];
         };
         RecipeSourceRequest: {
@@ -1391,30 +1814,69 @@ export interface components {
             /** @enum {string} */
             code: "not_found" | "too_many_topics";
         };
+        /** @description A life of the trainer after the first. downtime_s: from the last step of the life before to its first one. */
+        Resume: {
+            resume: number;
+            /** Format: date-time */
+            at: string;
+            stage: string | null;
+            after_step: number | null;
+            num_superseded: number;
+            downtime_s: number | null;
+            reason: string;
+        };
+        Resumes: {
+            resumes: components["schemas"]["Resume"][];
+        };
         RlStage: {
             /**
-             * @description discriminator enum property added by openapi-typescript
+             * @description Learns from rewards (GRPO and its variants). (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             kind: "rl";
+            /** @description Unique in the run. */
             name: string;
+            /** @description One of task_sets, of the train split. */
             task_set: string;
+            /** @description Optimizer steps. */
             num_steps: number;
-            /** @default 8 */
+            /**
+             * @description Tasks of a step.
+             * @default 8
+             */
             groups_per_step: number;
-            /** @default 8 */
+            /**
+             * @description Trajectories of a task: its baseline.
+             * @default 8
+             */
             group_size: number;
-            /** @default null */
+            /**
+             * @description Fewer valid members drop the group; default half of it, never below 2.
+             * @default null
+             */
             min_valid: number | null;
-            /** @default 2 */
+            /**
+             * @description Weight versions between a trajectory's opening and its step, in the mean: bounds admission.
+             * @default 2
+             */
             max_staleness: number;
-            /** @default null */
+            /**
+             * @description The hard bound in weight versions; default 3 x max_staleness.
+             * @default null
+             */
             max_token_staleness: number | null;
-            /** @default 64 */
+            /**
+             * @description Beyond it the run says that its tasks may be unfit.
+             * @default 64
+             */
             max_dropped_groups_per_step: number;
-            /** @default 1 */
+            /**
+             * @description Of sampling; the trainer divides its logits by the same.
+             * @default 1
+             */
             temperature: number;
             /**
+             * @description The loss and its optimizer.
              * @default {
              *       "advantage": "grpo",
              *       "clip_low": 0.2,
@@ -1445,21 +1907,27 @@ export interface components {
         /** @enum {string} */
         Role: "viewer" | "operator" | "admin";
         Rollout: {
-            /** @default 64 */
+            /**
+             * @description Trajectories at once.
+             * @default 64
+             */
             max_in_flight: number;
-            /** @default 4 */
+            /**
+             * @description All attempts of one trajectory, the first included; a class may grant fewer (failures.POLICIES).
+             * @default 4
+             */
             max_infra_attempts: number;
         };
-        /** @description One execution of a recipe, as in a list. */
+        /** @description One execution of a recipe, as in a list. produced_per_h: completed trajectories per hour over the last ten minutes, or over the whole of an ended run. infra_failures of attempts_ended: attempts that the infrastructure lost, of those that completed or were lost. reward_mean_10: the 10-step mean reward of steps that count, at most 40 points. staleness: the newest step's, in weight versions. errors_24h: error lines of the feed in the last 24 hours. */
         Run: {
             id: number;
             project: string;
             name: string;
+            is_demo: boolean;
             status: components["schemas"]["RunStatus"];
             wait_sentence: string;
             stop_reason: string;
             recipe: string;
-            description: string;
             seed: number;
             created_by: string | null;
             resume: number;
@@ -1470,6 +1938,16 @@ export interface components {
             started_at: string | null;
             finished_at: string | null;
             stages: components["schemas"]["StageBrief"][];
+            reward_mean_10: number[];
+            produced_per_h: number | null;
+            infra_failures: number;
+            attempts_ended: number;
+            in_flight: number;
+            max_in_flight: number;
+            staleness: number | null;
+            errors_24h: number;
+            engines_up: number;
+            last_heartbeat_at: string | null;
         };
         RunChanged: {
             /**
@@ -1494,11 +1972,12 @@ export interface components {
             produced_per_h: number | null;
             consumed_per_h: number | null;
         };
-        /** @description One execution of a recipe, with its stages, counts and rates. */
+        /** @description One execution of a recipe, with its stages, counts and rates, and what may be done with it. */
         RunDetail: {
             id: number;
             project: string;
             name: string;
+            is_demo: boolean;
             status: components["schemas"]["RunStatus"];
             wait_sentence: string;
             stop_reason: string;
@@ -1513,8 +1992,12 @@ export interface components {
             created_at: string;
             started_at: string | null;
             finished_at: string | null;
+            cloned_from: components["schemas"]["RunRef"] | null;
+            from_checkpoint: components["schemas"]["CheckpointRef"] | null;
+            checkpoint_asked_at: string | null;
             stages: components["schemas"]["Stage"][];
             counts: components["schemas"]["RunCounts"];
+            commands: components["schemas"]["Command"][];
         };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         RunPage: {
@@ -1527,9 +2010,14 @@ export interface components {
             source: string;
             recipe: components["schemas"]["Recipe"];
         };
+        /** @description Another run, named. */
+        RunRef: {
+            id: number;
+            name: string;
+        };
         /** @enum {string} */
         RunStatus: "draft" | "queued" | "running" | "paused" | "stopping" | "succeeded" | "failed" | "cancelled";
-        /** @description One box of a provider. timings: seconds by admit, image, start, setup, exec, verify, teardown. */
+        /** @description One box of a provider. timings: seconds by admit, image, start, setup, exec, verify, teardown. An orphan is alive, and no attempt in flight has it. */
         Sandbox: {
             id: number;
             project: string;
@@ -1548,6 +2036,7 @@ export interface components {
                 [key: string]: number;
             };
             trajectory_id: number | null;
+            is_orphan: boolean;
         };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         SandboxPage: {
@@ -1557,44 +2046,93 @@ export interface components {
         };
         SandboxPlan: {
             /**
+             * @description Who makes sandboxes.
              * @default local
              * @constant
              */
             driver: "local";
-            /** @default 512 */
+            /**
+             * @description Of one sandbox; beyond it its processes are killed.
+             * @default 512
+             */
             memory_mb: number;
-            /** @default 64 */
+            /**
+             * @description Of one sandbox.
+             * @default 64
+             */
             disk_mb: number;
-            /** @default 64 */
+            /**
+             * @description Of one sandbox.
+             * @default 64
+             */
             max_processes: number;
-            /** @default 9000 */
+            /**
+             * @description A sandbox is removed after it, whatever it does.
+             * @default 9000
+             */
             lifetime_s: number;
-            /** @default 64 */
+            /**
+             * @description Sandboxes of the run at once.
+             * @default 64
+             */
             max_concurrent: number;
         };
         /** @enum {string} */
         SandboxStatus: "requested" | "starting" | "ready" | "leased" | "stopping" | "gone" | "failed";
+        /** @description RL trajectories of one population: finished = consumed + discarded + waiting, in every sum. mean_reward is over the num_valid that have one; those that are waiting lie in a group that no step has claimed. */
+        Selection: {
+            population: components["schemas"]["SelectionPopulation"];
+            num: number;
+            num_valid: number;
+            sum_turns: number;
+            sum_reward: number;
+            mean_turns: number | null;
+            mean_reward: number | null;
+        };
+        /** @enum {string} */
+        SelectionPopulation: "finished" | "consumed" | "discarded" | "waiting";
         SftStage: {
             /**
-             * @description discriminator enum property added by openapi-typescript
+             * @description Imitates traces. (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             kind: "sft";
+            /** @description Unique in the run. */
             name: string;
+            /** @description JSONL file of traces (docs/recipes.md). */
             traces: string;
-            /** @default 1 */
+            /**
+             * @description Passes over the traces.
+             * @default 1
+             */
             epochs: number;
-            /** @default 0.00001 */
+            /**
+             * @description After the warm-up.
+             * @default 0.00001
+             */
             learning_rate: number;
-            /** @default 30 */
+            /**
+             * @description Steps to the full learning rate.
+             * @default 30
+             */
             warmup_steps: number;
-            /** @default 8192 */
+            /**
+             * @description Of one optimizer step.
+             * @default 8192
+             */
             tokens_per_batch: number;
-            /** @default 0 */
+            /**
+             * @description Weight of tokens that the model did not write; 0 leaves them out.
+             * @default 0
+             */
             observation_weight: number;
-            /** @default 0 */
+            /**
+             * @description Of AdamW.
+             * @default 0
+             */
             weight_decay: number;
             /**
+             * @description Of AdamW.
              * @default [
              *       0.9,
              *       0.98
@@ -1604,8 +2142,28 @@ export interface components {
                 number,
                 number
             ];
-            /** @default 1 */
+            /**
+             * @description The gradient is clipped to this norm.
+             * @default 1
+             */
             max_grad_norm: number;
+        };
+        /** @description What an evaluation of these weights found. */
+        SolveRate: {
+            stage: string;
+            pass_at_1: number;
+        };
+        /** @description One attempt as a span of time; timings are seconds by start, setup, llm, exec, verify, teardown. */
+        Span: {
+            number: number;
+            status: components["schemas"]["AttemptStatus"];
+            /** Format: date-time */
+            created_at: string;
+            started_at: string | null;
+            finished_at: string | null;
+            timings: {
+                [key: string]: number;
+            };
         };
         /** @description One part of a run. Its unit of progress is a trajectory (eval) or a step (sft, rl). */
         Stage: {
@@ -1648,6 +2206,16 @@ export interface components {
         };
         /** @enum {string} */
         StageKind: "eval" | "sft" | "rl";
+        /** @description One stage to come. num_trajectories of rl are those that its steps consume; dropped groups come on top. seconds and output_tokens are as a finished run had them, in proportion; null where none tells. */
+        StagePlan: {
+            name: string;
+            kind: components["schemas"]["StageKind"];
+            num_tasks: number | null;
+            num_trajectories: number | null;
+            num_steps: number | null;
+            seconds: number | null;
+            output_tokens: number | null;
+        };
         /** @description What an evaluation found: pass@1 with its task-clustered 95 % interval. An invalid attempt counts as unsolved; beside it the mean over valid attempts only, and what it would be had every invalid one solved its task. `attempts` are the valid ones. */
         StageResult: {
             pass_at_1: number;
@@ -1698,6 +2266,51 @@ export interface components {
             step: number;
             status: string;
         };
+        /** @description A step with all its metrics and the groups that it trained. A superseded step keeps its members, whose groups may have been trained again by a later one. */
+        StepDetail: {
+            id: number;
+            stage: string;
+            index: number;
+            resume: number;
+            status: components["schemas"]["StepStatus"];
+            trained_version: number;
+            published_version: number | null;
+            num_groups: number;
+            num_trajectories: number;
+            reward_mean: number | null;
+            wait_s: number;
+            logprob_s: number;
+            update_s: number;
+            publish_s: number;
+            metrics: {
+                [key: string]: unknown;
+            };
+            /** Format: date-time */
+            started_at: string;
+            finished_at: string | null;
+            values: components["schemas"]["StepMetric"][];
+            groups: components["schemas"]["StepGroup"][];
+        };
+        /** @description A group of the batch; statistics are over its valid members. */
+        StepGroup: {
+            id: number;
+            task: components["schemas"]["TaskBrief"];
+            index: number;
+            status: components["schemas"]["GroupStatus"];
+            num_valid: number | null;
+            reward_mean: number | null;
+            reward_std: number | null;
+            oldest_version: number | null;
+            /** Format: date-time */
+            opened_at: string;
+            ready_at: string | null;
+            finished_at: string | null;
+            members: components["schemas"]["Member"][];
+        };
+        StepMetric: {
+            name: string;
+            value: number | components["schemas"]["NonFinite"];
+        };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         StepPage: {
             results: components["schemas"]["Step"][];
@@ -1735,16 +2348,24 @@ export interface components {
             type: "subscribed";
             topic: string;
         };
-        /** @description A problem the policy is asked to solve. */
+        /** @description A problem the policy is asked to solve. solve_rate: solved of valid trajectories, all runs, evaluations included; NULL when none is valid. infra_share: failed attempts of the attempts that ended. bucket: untried, never, sometimes or always solved. */
         Task: {
             id: number;
             key: string;
             repository: string;
-            instruction: string;
             difficulty: string;
             verify_timeout_s: number;
             quarantined_at: string | null;
             quarantine_reason: string;
+            num_trajectories: number;
+            num_valid: number;
+            num_solved: number;
+            solve_rate: number | null;
+            bucket: components["schemas"]["Bucket"];
+            num_attempts: number;
+            num_failed_attempts: number;
+            infra_share: number | null;
+            last_seen_at: string | null;
         };
         TaskBrief: {
             id: number;
@@ -1776,6 +2397,7 @@ export interface components {
             split: components["schemas"]["TaskSetSplit"];
             digest: string;
             num_tasks: number;
+            num_repositories: number;
             num_quarantined: number;
             source: string;
             baselines: {
@@ -1796,23 +2418,64 @@ export interface components {
         Ticket: {
             ticket: string;
         };
+        /** @enum {string} */
+        TimePart: "start" | "setup" | "llm" | "exec" | "verify" | "teardown" | "other";
+        /** @enum {string} */
+        TimePopulation: "finished_ok" | "finished" | "with_in_flight";
+        TimeShare: {
+            part: components["schemas"]["TimePart"];
+            mean_s: number;
+            share: number;
+        };
+        /** @description Where the time of an attempt goes, means over its population of all stages. The parts add up to mean_s. queue_s is the wait before the attempt began, which is not part of it. other is what no stage accounts for. */
+        TimeSplit: {
+            population: components["schemas"]["TimePopulation"];
+            num_attempts: number;
+            mean_s: number;
+            queue_s: number;
+            parts: components["schemas"]["TimeShare"][];
+        };
         /** @description Seconds, a chain: llm_call < turn < agent < trajectory; the sandbox outlives them all. */
         Timeouts: {
-            /** @default 60 */
+            /**
+             * @description Start of a sandbox.
+             * @default 60
+             */
             start_s: number;
-            /** @default 300 */
+            /**
+             * @description The task's set-up in it.
+             * @default 300
+             */
             setup_s: number;
-            /** @default 600 */
+            /**
+             * @description One model call.
+             * @default 600
+             */
             llm_call_s: number;
-            /** @default 60 */
+            /**
+             * @description One command of the agent.
+             * @default 60
+             */
             command_s: number;
-            /** @default 700 */
+            /**
+             * @description A model call and its command; more than a call.
+             * @default 700
+             */
             turn_s: number;
-            /** @default 5400 */
+            /**
+             * @description All turns together; more than a turn.
+             * @default 5400
+             */
             agent_s: number;
-            /** @default 600 */
+            /**
+             * @description The hidden tests.
+             * @default 600
+             */
             verify_s: number;
-            /** @default 7200 */
+            /**
+             * @description Everything of one attempt; more than the agent.
+             * @default 7200
+             */
             trajectory_s: number;
         };
         /** @description An API token without its secret. */
@@ -1834,20 +2497,56 @@ export interface components {
             next: string | null;
             previous: null;
         };
+        /** @description The failure group with most failures of a stage in this run. */
+        TopFailure: {
+            id: number;
+            message: string;
+            num: number;
+        };
+        /** @description What is where now: the state of the run's end for one that has ended. */
+        Topology: {
+            queued: number;
+            in_flight: number;
+            max_in_flight: number;
+            sandboxes: components["schemas"]["NamedCount"][];
+            engines: components["schemas"]["EngineTotals"];
+            dropped: components["schemas"]["NamedCount"][];
+            trainer: components["schemas"]["TrainerNow"];
+        };
         Trainer: {
             /**
+             * @description What takes the optimizer's steps.
              * @default torch
              * @constant
              */
             backend: "torch";
-            /** @default 1 */
+            /**
+             * @description CPU threads of the trainer.
+             * @default 1
+             */
             threads: number;
-            /** @default 10 */
+            /**
+             * @description Steps between checkpoints; the last step has one too.
+             * @default 10
+             */
             checkpoint_every: number;
-            /** @default 3 */
+            /**
+             * @description The newest of each stage that are kept.
+             * @default 3
+             */
             keep_checkpoints: number;
-            /** @default 3 */
+            /**
+             * @description Lives of the trainer that follow by themselves after the first.
+             * @default 3
+             */
             max_auto_resumes: number;
+        };
+        /** @description The newest step, and what it is at. */
+        TrainerNow: {
+            phase: components["schemas"]["StepStatus"] | null;
+            step: number | null;
+            since: string | null;
+            weight_version: number;
         };
         /** @description One sample of the policy. `failure` and `attempt_status` are those of its newest attempt. */
         Trajectory: {
@@ -1966,7 +2665,14 @@ export interface components {
             username: string;
             is_superuser: boolean;
         };
-        /** @description A Celery worker process, kept alive by its heartbeat. */
+        /** @description Which side the other one waits for, over the last num_steps finished steps; wait_share is of their sum. */
+        Verdict: {
+            bound: components["schemas"]["Bound"];
+            wait_share: number | null;
+            num_steps: number;
+            sentence: string;
+        };
+        /** @description A Celery worker process, kept alive by its heartbeat. A draining one says who drained it and why. */
         Worker: {
             id: number;
             name: string;
@@ -1979,6 +2685,8 @@ export interface components {
             capabilities: {
                 [key: string]: unknown;
             };
+            drain_reason: string;
+            drained_by: string;
             /** Format: date-time */
             started_at: string;
             /** Format: date-time */
@@ -2367,7 +3075,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RecipeSourceRequest"];
+                "application/json": components["schemas"]["PreflightRequest"];
             };
         };
         responses: {
@@ -2561,6 +3269,10 @@ export interface operations {
                 name?: string;
                 project?: string;
                 /** @description One word, or several with commas: any of them. */
+                recipe?: string;
+                /** @description One of id, name, status, project, recipe, seed, created_by, resume, weight_version, cpu_s, created_at, started_at, finished_at, duration_s; - is descending. */
+                sort?: string;
+                /** @description One word, or several with commas: any of them. */
                 status?: string;
             };
             header?: never;
@@ -2633,6 +3345,40 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_runs_by_run_checkpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["CommandRequest"];
+            };
+        };
         responses: {
             200: {
                 headers: {
@@ -2753,11 +3499,43 @@ export interface operations {
             };
         };
     };
+    get_runs_by_run_event_kinds: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventKinds"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_runs_by_run_events: {
         parameters: {
             query?: {
                 /** @description `next` of the page before. */
                 cursor?: string;
+                /** @description One word, or several with commas: any of them. */
+                kind?: string;
                 /** @description One word, or several with commas: any of them. */
                 level?: string;
                 limit?: number;
@@ -2848,6 +3626,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Metrics"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_runs_by_run_overview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Overview"];
                 };
             };
             /** @description A problem. */
@@ -2959,6 +3767,36 @@ export interface operations {
             };
         };
     };
+    get_runs_by_run_resumes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Resumes"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_runs_by_run_stages: {
         parameters: {
             query?: never;
@@ -3012,6 +3850,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StepPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_runs_by_run_steps_by_step: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: number;
+                step: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepDetail"];
                 };
             };
             /** @description A problem. */
