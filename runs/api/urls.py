@@ -1,6 +1,6 @@
 from django.urls import path
 
-from runs.api.views import checkpoints, fleet, overview, runs, trajectories
+from runs.api.views import checkpoints, fleet, inspector, overview, runs, trajectories
 from runs.services.failures import reopen_group, resolve_group
 from runs.services.runs import (
     pause_run,
@@ -43,6 +43,15 @@ urlpatterns = [
     path("trajectories", trajectories.TrajectoryList.as_view()),
     path("trajectories/<int:trajectory>", trajectories.TrajectoryDetail.as_view()),
     path("trajectories/<int:trajectory>/turns", trajectories.TurnList.as_view()),
+    path("trajectories/<int:trajectory>/turns/<int:turn>/text", inspector.TurnText.as_view()),
+    path("trajectories/<int:trajectory>/skeleton", inspector.Skeleton.as_view()),
+    path("trajectories/<int:trajectory>/patch", inspector.PatchView.as_view()),
+    path("trajectories/<int:trajectory>/tests", inspector.TestsView.as_view()),
+    path("trajectories/<int:trajectory>/tokens", inspector.Tokens.as_view()),
+    path("trajectories/<int:trajectory>/log", inspector.Log.as_view()),
+    path("trajectories/<int:trajectory>/atif", inspector.Atif.as_view()),
+    path("trajectories/<int:trajectory>/siblings", inspector.Siblings.as_view()),
+    path("trajectories/<int:trajectory>/sandboxes", inspector.TrajectorySandboxes.as_view()),
     path("engines", fleet.EngineList.as_view()),
     path("workers", fleet.WorkerList.as_view()),
     path("workers/<int:worker>/drain", fleet.WorkerCommand.as_view(service=drain_worker)),

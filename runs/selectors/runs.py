@@ -5,13 +5,20 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, cast
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
 from typing_extensions import TypeAliasType, TypedDict
 
-from controlplane.accounts.access import Actor, visible_projects
+from controlplane.accounts.access import Actor, role_in, visible_projects
 from controlplane.errors import NotFound
-from controlplane.pages import Rows
 from runs.models import Attempt, Consumption, Run, Stage, Step, TaskSet, Trajectory
+from runs.selectors.commands import (
+    STAGE_FACTS,
+    RunCommandRow,
+    commands_of,
+    stage_in_progress,
+    why_no_checkpoint,
+)
 
 RunStatus = TypeAliasType(
     "RunStatus",
@@ -60,19 +67,6 @@ class StageResultRow(TypedDict):
     paired: PairedRow | None
 
 
-class StageBriefRow(TypedDict):
-    """A stage in a list of runs."""
-
-    id: int
-    index: int
-    name: str
-    kind: StageKind
-    status: StageStatus
-    num_done: int
-    num_total: int | None
-    pass_at_1: float | None
-
-
 class StageRow(TypedDict):
     """One part of a run. Its unit of progress is a trajectory (eval) or a step (sft, rl)."""
 
@@ -89,28 +83,6 @@ class StageRow(TypedDict):
     failure_message: str
     started_at: datetime | None
     finished_at: datetime | None
-
-
-class RunRow(TypedDict):
-    """One execution of a recipe, as in a list."""
-
-    id: int
-    project: str
-    name: str
-    status: RunStatus
-    wait_sentence: str
-    stop_reason: str
-    recipe: str
-    description: str
-    seed: int
-    created_by: str | None
-    resume: int
-    weight_version: int
-    cpu_s: float
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    stages: list[StageBriefRow]
 
 
 class RunCountsRow(TypedDict):
@@ -132,12 +104,29 @@ class RunCountsRow(TypedDict):
     consumed_per_h: float | None
 
 
+class RunRefRow(TypedDict):
+    """Another run, named."""
+
+    id: int
+    name: str
+
+
+class CheckpointRefRow(TypedDict):
+    """A checkpoint that a run's first weights come from."""
+
+    id: int
+    run: int
+    stage: str
+    step: int
+
+
 class RunDetailRow(TypedDict):
-    """One execution of a recipe, with its stages, counts and rates."""
+    """One execution of a recipe, with its stages, counts and rates, and what may be done with it."""
 
     id: int
     project: str
     name: str
+    is_demo: bool
     status: RunStatus
     wait_sentence: str
     stop_reason: str
@@ -151,15 +140,20 @@ class RunDetailRow(TypedDict):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    cloned_from: RunRefRow | None
+    from_checkpoint: CheckpointRefRow | None
+    checkpoint_asked_at: datetime | None
     stages: list[StageRow]
     counts: RunCountsRow
+    commands: list[RunCommandRow]
 
 
-_FIELDS = (
+RUN_FIELDS = (
     "id",
     "project_id",
     "recipe",
     "name",
+    "is_demo",
     "status",
     "wait_sentence",
     "stop_reason",
@@ -171,11 +165,20 @@ _FIELDS = (
     "started_at",
     "finished_at",
 )
-_ALIASES = {
+RUN_ALIASES = {
     "project_slug": F("project__slug"),
     "creator": F("created_by__username"),
 }
-_STAGE_FIELDS = (
+_DETAIL_FIELDS = (
+    "checkpoint_asked_at",
+    "cloned_from",
+    "cloned_from__name",
+    "from_checkpoint",
+    "from_checkpoint__run",
+    "from_checkpoint__stage__name",
+    "from_checkpoint__step",
+)
+STAGE_FIELDS = (
     "id",
     "run_id",
     "index",
@@ -191,6 +194,10 @@ _STAGE_FIELDS = (
     "started_at",
     "finished_at",
 )
+
+
+Tally = dict[str, int]
+"""Trajectories by status."""
 
 
 class _TaskSet(NamedTuple):
@@ -210,66 +217,55 @@ def visible_run(actor: Actor, run_id: int) -> Run:
     return run
 
 
-def runs(
-    actor: Actor,
-    *,
-    project: str | None = None,
-    status: list[str] | None = None,
-    name: str | None = None,
-) -> Rows[RunRow]:
-    """Newest first; `name` is a part of the name."""
-    query = visible_runs(actor)
-    if project:
-        query = query.filter(project__slug=project)
-    if status:
-        query = query.filter(status__in=status)
-    if name:
-        query = query.filter(name__icontains=name)
-    return Rows(query.values(*_FIELDS, **_ALIASES), _with_stages)
-
-
-def _with_stages(found: list[dict[str, Any]]) -> list[RunRow]:
-    stages: dict[int, list[StageBriefRow]] = {row["id"]: [] for row in found}
-    query = Stage.objects.filter(run__in=list(stages)).order_by("run_id", "index")
-    rows = list(query.values(*_STAGE_FIELDS))
-    progress = _progress(rows, {row["id"]: row for row in found}, _task_sets(found))
-    for stage in rows:
-        num_done, num_total = progress[stage["id"]]
-        stages[stage["run_id"]].append(
-            StageBriefRow(
-                id=stage["id"],
-                index=stage["index"],
-                name=stage["name"],
-                kind=stage["kind"],
-                status=stage["status"],
-                num_done=num_done,
-                num_total=num_total,
-                pass_at_1=stage["result"].get("pass_at_1"),
-            )
-        )
-    return [cast("RunRow", _run_fields(row) | {"stages": stages[row["id"]]}) for row in found]
-
-
-def _run_fields(row: dict[str, Any]) -> dict[str, Any]:
-    fields = {name: row[name] for name in _FIELDS if name not in ("project_id", "recipe")}
+def run_fields(row: dict[str, Any]) -> dict[str, Any]:
+    fields = {name: row[name] for name in RUN_FIELDS if name not in ("project_id", "recipe")}
     fields["project"] = row["project_slug"]
     fields["created_by"] = row["creator"]
     fields["recipe"] = row["recipe"].get("name", "")
-    fields["description"] = row["recipe"].get("description", "")
     return fields
 
 
 def run_detail(actor: Actor, run_id: int, *, now: datetime) -> RunDetailRow:
     """Raises NotFound."""
-    row = visible_runs(actor).filter(pk=run_id).values(*_FIELDS, **_ALIASES)
-    found = row.first()
+    row = visible_runs(actor).filter(pk=run_id)
+    produced = produced_since(now - RATE_WINDOW)
+    found = row.values(*RUN_FIELDS, *_DETAIL_FIELDS, **RUN_ALIASES, produced=produced).first()
     if found is None:
         raise NotFound(f"There is no run {run_id} in a project of yours.")
+    stages = _stage_rows(run_id)
+    tallies = trajectory_tallies([stage["id"] for stage in stages])
+    no_checkpoint = why_no_checkpoint(
+        found["status"], found["checkpoint_asked_at"], stage_in_progress(stages)
+    )
     parts = {
-        "stages": _stages(found),
-        "counts": _counts(found, now),
+        "description": found["recipe"].get("description", ""),
+        "cloned_from": _run_ref(found),
+        "from_checkpoint": _checkpoint_ref(found),
+        "checkpoint_asked_at": found["checkpoint_asked_at"],
+        "stages": _shaped(stages, found, tallies),
+        "counts": _counts(found, tallies, now),
+        "commands": commands_of(
+            found["status"], role_in(actor, found["project_id"]), no_checkpoint
+        ),
     }
-    return cast("RunDetailRow", _run_fields(found) | parts)
+    return cast("RunDetailRow", run_fields(found) | parts)
+
+
+def _run_ref(row: dict[str, Any]) -> RunRefRow | None:
+    if row["cloned_from"] is None:
+        return None
+    return RunRefRow(id=row["cloned_from"], name=row["cloned_from__name"])
+
+
+def _checkpoint_ref(row: dict[str, Any]) -> CheckpointRefRow | None:
+    if row["from_checkpoint"] is None:
+        return None
+    return CheckpointRefRow(
+        id=row["from_checkpoint"],
+        run=row["from_checkpoint__run"],
+        stage=row["from_checkpoint__stage__name"],
+        step=row["from_checkpoint__step"],
+    )
 
 
 def recipe_of(actor: Actor, run_id: int) -> tuple[str, dict[str, Any]]:
@@ -281,13 +277,21 @@ def recipe_of(actor: Actor, run_id: int) -> tuple[str, dict[str, Any]]:
 def stages(actor: Actor, run_id: int) -> list[StageRow]:
     """All stages of a run, in order. Raises NotFound."""
     run = visible_run(actor, run_id)
-    return _stages({"id": run.pk, "project_id": run.project_id, "recipe": run.recipe})
+    rows = _stage_rows(run.pk)
+    found = {"id": run.pk, "project_id": run.project_id, "recipe": run.recipe}
+    return _shaped(rows, found, trajectory_tallies([row["id"] for row in rows]))
 
 
-def _stages(run: dict[str, Any]) -> list[StageRow]:
-    task_sets = _task_sets([run])
-    rows = list(Stage.objects.filter(run=run["id"]).order_by("index").values(*_STAGE_FIELDS))
-    progress = _progress(rows, {run["id"]: run}, task_sets)
+def _stage_rows(run_id: int) -> list[dict[str, Any]]:
+    query = Stage.objects.filter(run=run_id).order_by("index")
+    return list(query.values(*STAGE_FIELDS, **STAGE_FACTS))
+
+
+def _shaped(
+    rows: list[dict[str, Any]], run: dict[str, Any], tallies: dict[int, Tally]
+) -> list[StageRow]:
+    task_sets = task_sets_of([run])
+    progress = stage_progress(rows, {run["id"]: run}, task_sets, tallies)
     return [
         _stage_row(stage, progress[stage["id"]], _task_set_of(stage, run, task_sets).baselines)
         for stage in rows
@@ -330,19 +334,22 @@ def _result(found: dict[str, Any]) -> StageResultRow | None:
     )
 
 
-def _progress(
+def trajectory_tallies(stages: list[int]) -> dict[int, Tally]:
+    """By stage, how many trajectories it has in each status; an index alone answers."""
+    tallies: dict[int, Tally] = {stage: {} for stage in stages}
+    rows = Trajectory.objects.filter(stage__in=stages).values_list("stage", "status")
+    for stage, status, num in rows.annotate(Count("id")):
+        tallies[stage][status] = num
+    return tallies
+
+
+def stage_progress(
     stages: list[dict[str, Any]],
     runs: dict[int, dict[str, Any]],
     task_sets: dict[tuple[int, str], _TaskSet],
+    tallies: dict[int, Tally],
 ) -> dict[int, tuple[int, int | None]]:
     """By stage, what is done and what there is to do: steps, or trajectories of an evaluation."""
-    evals = [s for s in stages if s["kind"] == "eval" and "pass_at_1" not in s["result"]]
-    ended = dict(
-        Trajectory.objects.filter(stage__in=[s["id"] for s in evals])
-        .exclude(status=Trajectory.Status.OPEN)
-        .values_list("stage")
-        .annotate(Count("id"))
-    )
     found: dict[int, tuple[int, int | None]] = {}
     for stage in stages:
         if stage["kind"] == "rl":
@@ -358,7 +365,9 @@ def _progress(
             num_tasks = _task_set_of(stage, run, task_sets).num_usable
             plan = _plan_of(stage, run)
             wanted = min(num_tasks, plan.get("num_tasks") or num_tasks) * plan.get("attempts", 0)
-            found[stage["id"]] = ended.get(stage["id"], 0), wanted or None
+            tally = tallies[stage["id"]]
+            ended = sum(tally.values()) - tally.get(Trajectory.Status.OPEN, 0)
+            found[stage["id"]] = ended, wanted or None
     return found
 
 
@@ -381,7 +390,7 @@ def _task_set_of(
     return task_sets.get((run["project_id"], reference), _TaskSet())
 
 
-def _task_sets(runs: list[dict[str, Any]]) -> dict[tuple[int, str], _TaskSet]:
+def task_sets_of(runs: list[dict[str, Any]]) -> dict[tuple[int, str], _TaskSet]:
     """By project and reference (`name` is its latest version, `name@3` a fixed one)."""
     references = [r for run in runs for r in run["recipe"].get("task_sets", {}).values()]
     rows = (
@@ -400,36 +409,57 @@ def _task_sets(runs: list[dict[str, Any]]) -> dict[tuple[int, str], _TaskSet]:
     return found
 
 
-def _counts(run: dict[str, Any], now: datetime) -> RunCountsRow:
+def produced_since(since: datetime) -> Coalesce:
+    """Completed trajectories of a query's runs since then."""
+    completed = Trajectory.objects.filter(
+        run=OuterRef("pk"), status=Trajectory.Status.COMPLETED, finished_at__gte=since
+    )
+    counted = completed.order_by().values("run").annotate(num=Count("id")).values("num")
+    return Coalesce(Subquery(counted), 0)
+
+
+def produced_per_h(run: dict[str, Any], completed: int, now: datetime) -> float | None:
+    """`run["produced"]` is of the rate window, `completed` of the whole run."""
+    hours = rate_window(run, now)[1]
+    if not hours:
+        return None
+    return (completed if run["finished_at"] else run["produced"]) / hours
+
+
+def sum_of(tallies: dict[int, Tally], status: str) -> int:
+    return sum(tally.get(status, 0) for tally in tallies.values())
+
+
+def _counts(run: dict[str, Any], tallies: dict[int, Tally], now: datetime) -> RunCountsRow:
     attempts = Attempt.objects.filter(run=run["id"]).aggregate(
         in_flight=Count("id", filter=Q(status__in=Attempt.IN_FLIGHT)),
         queued=Count("id", filter=Q(status=Attempt.Status.QUEUED)),
         infra_failures=Count("id", filter=Q(status=Attempt.Status.FAILED)),
     )
-    since, hours = _window(run, now)
-    trajectories = Trajectory.objects.filter(run=run["id"]).aggregate(
-        completed=Count("id", filter=Q(status=Trajectory.Status.COMPLETED)),
-        failed=Count("id", filter=Q(status=Trajectory.Status.FAILED)),
-        cancelled=Count("id", filter=Q(status=Trajectory.Status.CANCELLED)),
-        produced=Count("id", filter=Q(status=Trajectory.Status.COMPLETED, finished_at__gte=since)),
-    )
+    since, hours = rate_window(run, now)
     steps = Step.objects.filter(run=run["id"]).aggregate(
         done=Count("id", filter=Q(status=Step.Status.DONE)),
         consumed=Sum("num_trajectories", filter=Q(finished_at__gte=since)),
     )
+    completed = sum_of(tallies, Trajectory.Status.COMPLETED)
     return RunCountsRow(
         in_flight=attempts["in_flight"],
-        max_in_flight=run["recipe"].get("rollout", {}).get("max_in_flight", 0),
+        max_in_flight=max_in_flight(run),
         queued=attempts["queued"],
-        completed=trajectories["completed"],
-        failed=trajectories["failed"],
-        cancelled=trajectories["cancelled"],
+        completed=completed,
+        failed=sum_of(tallies, Trajectory.Status.FAILED),
+        cancelled=sum_of(tallies, Trajectory.Status.CANCELLED),
         infra_failures=attempts["infra_failures"],
         trained_twice=trained_twice(run["id"]),
         steps_done=steps["done"],
-        produced_per_h=trajectories["produced"] / hours if hours else None,
+        produced_per_h=produced_per_h(run, completed, now),
         consumed_per_h=(steps["consumed"] or 0) / hours if hours else None,
     )
+
+
+def max_in_flight(run: dict[str, Any]) -> int:
+    limit: int = run["recipe"].get("rollout", {}).get("max_in_flight", 0)
+    return limit
 
 
 def trained_twice(run_id: int) -> int:
@@ -444,7 +474,7 @@ def trained_twice(run_id: int) -> int:
     )
 
 
-def _window(run: dict[str, Any], now: datetime) -> tuple[datetime, float]:
+def rate_window(run: dict[str, Any], now: datetime) -> tuple[datetime, float]:
     """Since when rates are taken, and how many hours that is: ten minutes, or all of a finished run."""
     started = run["started_at"]
     if started is None:

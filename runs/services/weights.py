@@ -11,7 +11,9 @@ from datetime import datetime
 
 from django.db import transaction
 
+from controlplane.live import publish
 from controlplane.queue import poke
+from runs.events import RunChanged, run_topic
 from runs.models import Checkpoint, Run, Stage, WeightVersion
 from runs.services.events import say
 from runs.services.leases import owned_stage
@@ -35,6 +37,22 @@ def publish_weights(run: Run, *, blob: str, step: int, now: datetime) -> int:
     )
     Run.objects.filter(pk=run.pk).update(weight_version=version, next_version=version + 1)
     return version
+
+
+def start_from(run: Run, weights: WeightVersion, *, now: datetime) -> None:
+    """The run's version 0 is another run's published weights: the same blob, kept while either names it.
+
+    Called in the launch's transaction, with `weights` locked.
+    """
+    WeightVersion.objects.create(
+        run=run,
+        version=0,
+        parent_version=None,
+        resume=0,
+        step=0,
+        blob=weights.blob,
+        published_at=now,
+    )
 
 
 @transaction.atomic
@@ -75,7 +93,17 @@ def record_checkpoint(
     old = list(stage.checkpoints.filter(status=Checkpoint.Status.COMPLETE).order_by("-id")[keep:])
     for checkpoint in old:
         checkpoint.move(Checkpoint.Status.PRUNED)
+    run = stage.run
+    asked = Run.objects.filter(pk=run.pk, checkpoint_asked_at__isnull=False)
+    if asked.update(checkpoint_asked_at=None):
+        sentence = f"The checkpoint that was asked for holds step {step} of stage {stage.name}."
+        say(run, "checkpoint_written", sentence, now=now)
+    publish(run_topic(run.project_id, run.pk), RunChanged(run=run.pk, status=run.status))
     return [checkpoint.blob for checkpoint in old]
+
+
+def is_checkpoint_asked(run_id: int) -> bool:
+    return Run.objects.filter(pk=run_id, checkpoint_asked_at__isnull=False).exists()
 
 
 @transaction.atomic
@@ -87,14 +115,16 @@ def prune_weights(stage_id: int, token: uuid.UUID, *, now: datetime) -> list[str
     wanted = set(run.stages.values_list("weight_version", flat=True))
     complete = run.checkpoints.filter(status=Checkpoint.Status.COMPLETE)
     wanted |= set(complete.values_list("weight_version", flat=True))
-    kept: list[WeightVersion] = []
-    old: list[WeightVersion] = []
-    for place, version in enumerate(known):
-        is_kept = place < KEEP_WEIGHTS or version.version in wanted
-        (kept if is_kept else old).append(version)
+    old = [
+        version
+        for place, version in enumerate(known)
+        if place >= KEEP_WEIGHTS and version.version not in wanted
+    ]
     WeightVersion.objects.filter(pk__in=[version.pk for version in old]).update(pruned_at=now)
-    # a roll-back publishes the blob of the version that it keeps once more
-    return sorted({v.blob for v in old} - {v.blob for v in kept} - {""})
+    # a roll-back publishes a blob once more, a run from a checkpoint begins with one of another run
+    blobs = {v.blob for v in old} - {""}
+    named = WeightVersion.objects.filter(blob__in=blobs, pruned_at__isnull=True)
+    return sorted(blobs - set(named.values_list("blob", flat=True)))
 
 
 @transaction.atomic

@@ -26,7 +26,7 @@ from runs.models import (
     Trajectory,
     Worker,
 )
-from runs.selectors import fleet, history, runs, tasks, trajectories
+from runs.selectors import checkpoints, fleet, history, runs, tasks, trajectories
 from sandboxes import selectors as boxes
 from sandboxes.failures import FailureClass, FailureStage
 from sandboxes.models import Sandbox
@@ -37,7 +37,7 @@ WORDS = [
     (runs.StageKind, Stage.Kind),
     (runs.StageStatus, Stage.Status),
     (history.StepStatus, Step.Status),
-    (history.CheckpointStatus, Checkpoint.Status),
+    (checkpoints.CheckpointStatus, Checkpoint.Status),
     (history.EventLevel, Event.Level),
     (trajectories.GroupStatus, Group.Status),
     (trajectories.DropReason, Group.DropReason),

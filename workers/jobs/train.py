@@ -36,6 +36,7 @@ from workers.trainer.driver import TrainerProcess
 log = logging.getLogger(__name__)
 
 POLL_S = 0.2
+ASKED_EVERY_S = 1.0
 PROGRESS_EVERY_S = 1.0
 
 
@@ -81,6 +82,7 @@ class _Training:
             threads=self.recipe.trainer.threads,
         )
         self.lease = StageLease(plan.stage_id, plan.token, kill=self.trainer.kill)
+        self.saved_step = plan.num_steps_done  # a life begins at its checkpoint
 
     def run(self) -> None:
         stage = self.recipe.stages[self.plan.stage_index]
@@ -176,14 +178,24 @@ class _Training:
         """RL: one step after the other, on whatever groups are ready."""
         for index in range(self.plan.num_steps_done + 1, stage.num_steps + 1):
             self.take_step(stage, index)
-            if index % self.recipe.trainer.checkpoint_every == 0 or index == stage.num_steps:
-                self.checkpoint(index)
+            self.save_if_due(stage, index)
+
+    def save_if_due(self, stage: recipes.RlStage, num_done: int) -> None:
+        is_due = is_checkpoint_due(
+            num_done,
+            saved=self.saved_step,
+            every=self.recipe.trainer.checkpoint_every,
+            num_steps=stage.num_steps,
+            is_asked=database(lambda: weights.is_checkpoint_asked(self.plan.run_id)),
+        )
+        if is_due:
+            self.checkpoint(num_done)
 
     def take_step(self, stage: recipes.RlStage, index: int) -> None:
         plan = self.plan
         step_id = database(lambda: steps.begin_step(plan.stage_id, plan.token, now=timezone.now()))
         began = time.monotonic()
-        batch = self.wait_for_batch(step_id)
+        batch = self.wait_for_batch(stage, index, step_id)
         wait_s = time.monotonic() - began
         algorithm = stage.algorithm
         logprobs = {
@@ -232,9 +244,14 @@ class _Training:
             )
         )
 
-    def wait_for_batch(self, step_id: int) -> steps.Batch:
+    def wait_for_batch(self, stage: recipes.RlStage, index: int, step_id: int) -> steps.Batch:
+        """Polls for ready groups. A checkpoint asked for meanwhile, or in a pause, is written right away."""
+        looked_at = time.monotonic()
         while True:
             self.check()
+            if time.monotonic() - looked_at > ASKED_EVERY_S:
+                looked_at = time.monotonic()
+                self.save_if_due(stage, index - 1)
             batch = database(
                 lambda: steps.claim_batch(
                     self.plan.stage_id, self.plan.token, step_id, now=timezone.now()
@@ -274,6 +291,7 @@ class _Training:
         pruned += database(
             lambda: weights.prune_weights(self.plan.stage_id, self.plan.token, now=timezone.now())
         )
+        self.saved_step = index
         for old in pruned:
             try:
                 self.store.delete(old)
@@ -320,6 +338,15 @@ class _Training:
             )
         except LeaseLost:
             log.warning("stage %s: the lease was lost; nothing is reported", self.plan.stage_id)
+
+
+def is_checkpoint_due(
+    num_done: int, *, saved: int, every: int, num_steps: int, is_asked: bool
+) -> bool:
+    """After `num_done` steps, of which the newest checkpoint holds `saved`: by interval, at the end, or asked for."""
+    if num_done <= saved:
+        return False
+    return is_asked or num_done % every == 0 or num_done == num_steps
 
 
 def learning_rate(algorithm: recipes.Algorithm, index: int, num_steps: int) -> float:

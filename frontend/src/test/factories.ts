@@ -29,7 +29,7 @@ export function makeStage(fields: Partial<Stage> = {}): Stage {
 
 export function makeRunDetail(fields: Partial<RunDetail> = {}): RunDetail {
   return {
-    id: 7, project: "default", name: "miniature-seed-1", status: "running",
+    id: 7, project: "default", name: "miniature-seed-1", is_demo: false, status: "running",
     wait_sentence: "Training step 22: 3 of 8 groups are ready, the oldest open one has waited 11 s.", stop_reason: "",
     recipe: "miniature", description: "This proves the machinery, not the model.", seed: 1, created_by: "ada", resume: 0,
     weight_version: 22, cpu_s: 431, created_at: at(0), started_at: at(2), finished_at: null, stages: [makeStage()],
@@ -37,15 +37,28 @@ export function makeRunDetail(fields: Partial<RunDetail> = {}): RunDetail {
       in_flight: 88, max_in_flight: 96, queued: 12, completed: 2304, failed: 3, cancelled: 21, infra_failures: 9, trained_twice: 0, steps_done: 21,
       produced_per_h: 13_800, consumed_per_h: 12_940,
     },
+    cloned_from: null, from_checkpoint: null, checkpoint_asked_at: null, commands: makeCommands("pause", "stop", "checkpoint"),
     ...fields,
   };
 }
 
+/** All commands of a run; those named are possible. */
+export function makeCommands(...allowed: RunDetail["commands"][number]["command"][]): RunDetail["commands"] {
+  const all = ["pause", "unpause", "checkpoint", "resume", "stop"] as const;
+  return all.map((command) => {
+    const isAllowed = allowed.includes(command);
+    return { command, is_allowed: isAllowed, why_not: isAllowed ? "" : `The run's state does not allow ${command}.` };
+  });
+}
+
 export function makeRun(fields: Partial<Run> = {}): Run {
-  const { counts, stages, ...detail } = makeRunDetail();
+  const { counts, stages, description: _text, cloned_from: _run, from_checkpoint: _from, checkpoint_asked_at: _at, commands: _can, ...detail } =
+    makeRunDetail();
   return {
     ...detail,
-    weight_version: counts.steps_done + 1,
+    weight_version: counts.steps_done + 1, reward_mean_10: [0.12, 0.14, 0.13, 0.16, 0.2, 0.24], produced_per_h: counts.produced_per_h,
+    infra_failures: counts.infra_failures, attempts_ended: counts.completed + counts.infra_failures, in_flight: counts.in_flight,
+    max_in_flight: counts.max_in_flight, staleness: 1.7, errors_24h: 2, engines_up: 1, last_heartbeat_at: at(371),
     stages: stages.map(({ id, index, name, kind, status, num_done, num_total }) => ({
       id, index, name, kind, status, num_done, num_total, pass_at_1: null,
     })),

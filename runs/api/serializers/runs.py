@@ -16,9 +16,24 @@ class RecipeSourceSerializer(serializers.Serializer[Any]):
     )
 
 
-class LaunchRunSerializer(RecipeSourceSerializer):
+class PreflightSerializer(RecipeSourceSerializer):
+    from_checkpoint = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        help_text="Start from the weights of this checkpoint instead of the recipe's model.",
+    )
+
+
+class LaunchRunSerializer(PreflightSerializer):
     name = serializers.CharField(
         required=False, max_length=200, help_text="The recipe's own name by default."
+    )
+    from_run = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        help_text="The run that this one is cloned from.",
     )
 
 

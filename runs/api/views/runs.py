@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any, Literal, cast
 
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -29,10 +30,11 @@ from runs.api.filters import (
 from runs.api.serializers.runs import (
     CommandSerializer,
     LaunchRunSerializer,
+    PreflightSerializer,
     RecipeSourceSerializer,
 )
 from runs.recipe import Recipe
-from runs.selectors import evaluations, history, metrics, recipes, runs
+from runs.selectors import evaluations, history, metrics, plans, recipes, run_list, runs
 from runs.services import runs as services
 from runs.services.preflight import preflight
 from runs.services.recipes import save_recipe
@@ -42,19 +44,24 @@ MAX_RECIPE_NAME = 100
 
 
 class CheckRow(TypedDict):
-    """One finding of the preflight; an error refuses the launch."""
+    """One finding of the preflight; an error refuses the launch. `remedy` says what to do about it."""
 
     name: str
     level: Literal["ok", "warning", "error"]
     sentence: str
+    remedy: str
     configured: float | str | None
     measured: float | str | None
+    unit: str
     pointer: str
 
 
 class PreflightRow(TypedDict):
+    """Every check, and what the recipe would do; there is no plan where the recipe cannot be read."""
+
     is_launchable: bool
     checks: list[CheckRow]
+    plan: plans.PlanRow | None
 
 
 class RunRecipeRow(TypedDict):
@@ -73,10 +80,11 @@ class MetricCatalogueRow(TypedDict):
 
 
 class RunList(APIView):
-    @lists(runs.RunRow, query=RunQuery)
+    @lists(run_list.RunRow, query=RunQuery)
     def get(self, request: Request) -> Response:
         """Runs, newest first."""
-        return page(request, runs.runs(request.user, **filters(request, RunQuery)))
+        given = filters(request, RunQuery)
+        return page(request, run_list.runs(request.user, now=timezone.now(), **given))
 
     @extend_schema(
         parameters=[
@@ -100,6 +108,8 @@ class RunList(APIView):
             now=now,
             idempotency_key=_idempotency_key(request),
             name=given.get("name"),
+            from_run=given.get("from_run"),
+            from_checkpoint=given.get("from_checkpoint"),
         )
         return Response(runs.run_detail(request.user, run.pk, now=now), status=201)
 
@@ -122,7 +132,7 @@ class RunDetail(APIView):
 
 
 class RunCommand(APIView):
-    """pause, unpause, stop, resume: `service` is set by the URL."""
+    """pause, unpause, stop, resume, checkpoint: `service` is set by the URL."""
 
     service: Callable[..., None] | None = None
 
@@ -166,13 +176,6 @@ class MetricList(APIView):
     def get(self, request: Request, run: int) -> Response:
         """Curves by name (`?name=a,b`), or all of them."""
         return Response(metrics.metrics(request.user, **filters(request, MetricQuery, run=run)))
-
-
-class CheckpointList(APIView):
-    @lists(history.CheckpointRow)
-    def get(self, request: Request, run: int) -> Response:
-        """Trainer states, newest first."""
-        return page(request, history.checkpoints(request.user, **filters(request, run=run)))
 
 
 class EventList(APIView):
@@ -231,26 +234,18 @@ class RecipeSchema(APIView):
 
 
 class PreflightView(APIView):
-    @describes(PreflightRow, request=RecipeSourceSerializer)
+    @describes(PreflightRow, request=PreflightSerializer)
     def post(self, request: Request) -> Response:
-        """Everything that a launch would check, with configured and measured values; changes nothing."""
-        given = body(request, RecipeSourceSerializer)
+        """Everything that a launch would check, and what it would do; changes nothing."""
+        given = body(request, PreflightSerializer)
         project = project_named(request.user, given.get("project"))
         require(request.user, project.pk, Role.OPERATOR)
-        checks = preflight(project, given["source"])
+        source = given["source"]
+        checks = preflight(project, source, from_checkpoint=given.get("from_checkpoint"))
         return Response(
             PreflightRow(
                 is_launchable=all(check.level != "error" for check in checks),
-                checks=[
-                    CheckRow(
-                        name=check.name,
-                        level=check.level,
-                        sentence=check.sentence,
-                        configured=check.configured,
-                        measured=check.measured,
-                        pointer=check.pointer,
-                    )
-                    for check in checks
-                ],
+                checks=[cast("CheckRow", asdict(check)) for check in checks],
+                plan=plans.plan_of(project, source),
             )
         )
