@@ -21,6 +21,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/evals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Evaluations that can be compared, newest first. */
+        get: operations["get_evals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/evals/compare": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Evaluations side by side over the same tasks; arms measured differently are refused with what differs. */
+        get: operations["get_evals_compare"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/failures": {
         parameters: {
             query?: never;
@@ -45,10 +79,27 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description One fingerprint. */
+        /** @description One fingerprint: what it did, how it is spread, why it is one group. */
         get: operations["get_failures_by_group"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/failures/{group}/ignore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Known, and not worth a look before `until`. */
+        post: operations["post_failures_by_group_ignore"];
         delete?: never;
         options?: never;
         head?: never;
@@ -66,6 +117,40 @@ export interface paths {
         get: operations["get_failures_by_group_members"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/failures/{group}/reopen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Say what a failure group is, with a reason. */
+        post: operations["post_failures_by_group_reopen"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/failures/{group}/resolve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Say what a failure group is, with a reason. */
+        post: operations["post_failures_by_group_resolve"];
         delete?: never;
         options?: never;
         head?: never;
@@ -96,7 +181,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Caps of every layer, configured and measured. */
+        /** @description Caps of every layer, configured and measured, with who waits for them. */
         get: operations["get_limits"];
         put?: never;
         post?: never;
@@ -217,6 +302,23 @@ export interface paths {
         };
         /** @description Projects of the one who asks. */
         get: operations["get_projects"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queues": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description What waits, by what it waits for. */
+        get: operations["get_queues"];
         put?: never;
         post?: never;
         delete?: never;
@@ -652,6 +754,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandboxes/{sandbox}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A sandbox: its life, what failed in it, and what that did to the training. */
+        get: operations["get_sandboxes_by_sandbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/carpet": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Slots over time by stage, a byte a cell. */
+        get: operations["get_sandboxes_carpet"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/fleet": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Sandboxes by state against their limit, and how long a start takes by driver. */
+        get: operations["get_sandboxes_fleet"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/task-sets": {
         parameters: {
             query?: never;
@@ -661,6 +814,23 @@ export interface paths {
         };
         /** @description Task sets, newest first. */
         get: operations["get_task_sets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/task-sets/{task_set}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A task set: its repositories, and what the policy made of its tasks. */
+        get: operations["get_task_sets_by_task_set"];
         put?: never;
         post?: never;
         delete?: never;
@@ -680,6 +850,57 @@ export interface paths {
         get: operations["get_task_sets_by_task_set_tasks"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/task-sets/{task_set}/tasks/{task}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A task: what it asks, how often it is solved, what failed on it. */
+        get: operations["get_task_sets_by_task_set_tasks_by_task"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/task-sets/{task_set}/tasks/{task}/quarantine": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Take a task out of training, or let it back in; 409 when it is so already. */
+        post: operations["post_task_sets_by_task_set_tasks_by_task_quarantine"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/task-sets/{task_set}/tasks/{task}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Take a task out of training, or let it back in; 409 when it is so already. */
+        post: operations["post_task_sets_by_task_set_tasks_by_task_release"];
         delete?: never;
         options?: never;
         head?: never;
@@ -755,6 +976,142 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trajectories/{trajectory}/atif": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The whole attempt as an ATIF document, to download. */
+        get: operations["get_trajectories_by_trajectory_atif"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trajectories/{trajectory}/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Numbered lines of commands, outputs and verifier; with q those that match. */
+        get: operations["get_trajectories_by_trajectory_log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trajectories/{trajectory}/patch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description What the agent changed, as it was graded. */
+        get: operations["get_trajectories_by_trajectory_patch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trajectories/{trajectory}/sandboxes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The sandboxes of its attempts, newest first. */
+        get: operations["get_trajectories_by_trajectory_sandboxes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trajectories/{trajectory}/siblings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The members of its group on one axis. */
+        get: operations["get_trajectories_by_trajectory_siblings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trajectories/{trajectory}/skeleton": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The outline of an attempt: every turn without its texts. */
+        get: operations["get_trajectories_by_trajectory_skeleton"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trajectories/{trajectory}/tests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description What the verifier said. */
+        get: operations["get_trajectories_by_trajectory_tests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trajectories/{trajectory}/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A range of its tokens with their log-probs. */
+        get: operations["get_trajectories_by_trajectory_tokens"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trajectories/{trajectory}/turns": {
         parameters: {
             query?: never;
@@ -764,6 +1121,23 @@ export interface paths {
         };
         /** @description Turns of an attempt, in order. */
         get: operations["get_trajectories_by_trajectory_turns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trajectories/{trajectory}/turns/{turn}/text": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A range of characters of one body of a turn. */
+        get: operations["get_trajectories_by_trajectory_turns_by_turn_text"];
         put?: never;
         post?: never;
         delete?: never;
@@ -783,6 +1157,40 @@ export interface paths {
         get: operations["get_workers"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workers/{worker}/drain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Command a worker; 409 when its status does not allow it. */
+        post: operations["post_workers_by_worker_drain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workers/{worker}/undrain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Command a worker; 409 when its status does not allow it. */
+        post: operations["post_workers_by_worker_undrain"];
         delete?: never;
         options?: never;
         head?: never;
@@ -958,6 +1366,17 @@ export interface components {
              */
             tokens_per_microbatch: number;
         };
+        /** @description One arm. pass_at_1: mean over tasks, 95 % clustered by task, an invalid attempt as unsolved. */
+        ArmResult: {
+            arm: components["schemas"]["EvalArm"];
+            num_tasks: number;
+            num_attempts: number;
+            num_valid: number;
+            num_invalid: number;
+            pass_at_1: components["schemas"]["Interval"];
+            pass_at_k: components["schemas"]["PassAtK"][];
+            sensitivity: components["schemas"]["Sensitivity"];
+        };
         /** @description A try at running a trajectory. timings: seconds by queue, start, setup, llm, exec, verify, teardown. */
         Attempt: {
             id: number;
@@ -1006,6 +1425,40 @@ export interface components {
         };
         /** @enum {string} */
         Bound: "rollout" | "trainer" | "balanced" | "none";
+        /** @description A sandbox of one of its attempts. timings: seconds by stage. */
+        Box: {
+            id: number;
+            attempt: number;
+            key: string;
+            driver: string;
+            level: string;
+            status: components["schemas"]["SandboxStatus"];
+            worker: string;
+            /** Format: date-time */
+            created_at: string;
+            ready_at: string | null;
+            finished_at: string | null;
+            timings: {
+                [key: string]: number;
+            };
+        };
+        /** @description The attempt that the box was started for. */
+        BoxAttempt: {
+            id: number;
+            number: number;
+            status: components["schemas"]["AttemptStatus"];
+            reward: number | null;
+            trajectory_id: number;
+            stage: string;
+            task: string;
+            host: string;
+        };
+        /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
+        BoxPage: {
+            results: components["schemas"]["Box"][];
+            next: string | null;
+            previous: null;
+        };
         /** @enum {string} */
         Bucket: "untried" | "never" | "sometimes" | "always";
         /** @description Groups that are ready and wait for a step. Ages are of the group that has waited longest. */
@@ -1036,6 +1489,8 @@ export interface components {
             unit: string;
             pointer: string;
         };
+        /** @enum {string} */
+        CheckKind: "fail_to_pass" | "pass_to_pass" | "other";
         /** @description A trainer state that a run can go on from. reward_mean_10: the mean reward of the ten steps up to it. why_no_start: empty when a run may start from its weights. is_newest: what a resume goes on from. kept_by: why it is still there, or that it is not. */
         Checkpoint: {
             id: number;
@@ -1070,18 +1525,28 @@ export interface components {
         };
         /** @enum {string} */
         CheckpointStatus: "writing" | "complete" | "pruned" | "corrupt";
-        /** @description A command of a run: possible now for who asks, or why not. */
-        Command: {
-            command: components["schemas"]["Command"];
-            is_allowed: boolean;
-            why_not: string;
-        };
+        /** @enum {string} */
+        CommandName: "pause" | "unpause" | "checkpoint" | "resume" | "stop";
         CommandRequest: {
             /**
              * @description Kept in the event feed.
              * @default
              */
             reason: string;
+        };
+        /** @description attempts: per arm, in the arms' order, the reward of each attempt; NULL is invalid. */
+        ComparedTask: {
+            task_id: number;
+            task_set: number;
+            task: string;
+            repository: string;
+            attempts: (number | null)[][];
+        };
+        Comparison: {
+            arms: components["schemas"]["ArmResult"][];
+            tasks: components["schemas"]["ComparedTask"][];
+            pairs: components["schemas"]["Pair"][];
+            repositories: components["schemas"]["RepositoryResult"][];
         };
         /** @description What the run used so far. trained: RL trajectories in steps that count; points of pass@1 from the first to the last evaluation. busy: hours in which an engine had at least one attempt. */
         Cost: {
@@ -1092,11 +1557,10 @@ export interface components {
             trained: number;
             points: number | null;
         };
-        /** @description A field of the recipe that differs from the run it was cloned from. */
+        /** @description A frozen setting that is not the same in all arms, with the value of each arm. */
         Difference: {
-            path: string;
-            before: unknown;
-            after: unknown;
+            field: string;
+            values: string[];
         };
         /** @description A sandbox driver: how far it was taken, and what its stages took. */
         DriverUse: {
@@ -1107,6 +1571,22 @@ export interface components {
         };
         /** @enum {string} */
         DropReason: "" | "stale" | "too_few_valid" | "superseded" | "cancelled" | "zero_variance";
+        /** @description What became of the training data: invalid or not, tried again or not, and whether the group can be used. */
+        Effect: {
+            is_invalid: boolean;
+            is_attributed_to_policy: boolean;
+            later: components["schemas"]["LaterAttempt"] | null;
+            trajectory_status: components["schemas"]["TrajectoryStatus"];
+            reward: number | null;
+            group: number;
+            group_status: components["schemas"]["GroupStatus"];
+            num_members: number;
+            num_ended: number;
+            num_valid: number;
+            required_valid: number | null;
+            is_group_usable: boolean | null;
+            sentence: string;
+        };
         /** @description One inference server process of a run. It takes traffic only while serving. version_skew: published versions that it is behind; num_restarts: engines of this index before it. */
         Engine: {
             id: number;
@@ -1193,6 +1673,29 @@ export interface components {
              * @default 1
              */
             threads: number;
+        };
+        /** @description An eval stage of a run: what can be an arm of a comparison. */
+        EvalArm: {
+            id: number;
+            run: number;
+            run_name: string;
+            stage: string;
+            status: components["schemas"]["StageStatus"];
+            weight_version: number | null;
+            pass_at_1: components["schemas"]["Interval"] | null;
+            is_demo: boolean;
+        };
+        /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
+        EvalArmPage: {
+            results: components["schemas"]["EvalArm"][];
+            next: string | null;
+            previous: null;
+        };
+        /** @description comparison is NULL when `differences` says why the arms cannot be compared. */
+        EvalCompare: {
+            arms: components["schemas"]["EvalArm"][];
+            differences: components["schemas"]["Difference"][];
+            comparison: components["schemas"]["Comparison"] | null;
         };
         EvalStage: {
             /**
@@ -1283,6 +1786,18 @@ export interface components {
             next: string | null;
             previous: null;
         };
+        /** @description How the failures of a group are spread: one value that has them all is a lead. */
+        Facet: {
+            name: components["schemas"]["FacetName"];
+            num_values: number;
+            values: components["schemas"]["FacetValue"][];
+        };
+        /** @enum {string} */
+        FacetName: "driver" | "host" | "engine" | "task" | "run" | "stage";
+        FacetValue: {
+            value: string;
+            num_failures: number;
+        };
         /** @description One thing that the infrastructure did, and the trajectory it happened to. */
         Failure: {
             id: number;
@@ -1311,7 +1826,7 @@ export interface components {
         };
         /** @enum {string} */
         FailureClass: "capacity" | "rate_limit" | "start_timeout" | "boot_fail" | "image_error" | "lost" | "transport" | "oom" | "disk_full" | "infer_infra" | "verify_infra" | "verify_timeout" | "task_defect" | "unknown";
-        /** @description Failures with one fingerprint, and what it is now (sandboxes/failure_states.py). */
+        /** @description Failures with one fingerprint. With `run`, the figures below are of that run alone. hourly: failures an hour over the 48 hours up to its last one. num_invalidated: trajectories among those touched that ended without a reward. */
         FailureGroup: {
             id: number;
             project: string;
@@ -1330,6 +1845,40 @@ export interface components {
             resolved_at: string | null;
             regressed_at: string | null;
             ignored_until: string | null;
+            num_here: number;
+            num_trajectories: number;
+            num_runs: number;
+            num_invalidated: number;
+            hourly: number[];
+        };
+        /** @description `num_attempts`: of the runs that it has a failure in, so that a share can be said. */
+        FailureGroupDetail: {
+            id: number;
+            project: string;
+            fingerprint: string;
+            stage: components["schemas"]["FailureStage"];
+            kind: components["schemas"]["FailureClass"];
+            message: string;
+            num_failures: number;
+            /** Format: date-time */
+            first_at: string;
+            /** Format: date-time */
+            last_at: string;
+            state: components["schemas"]["FailureState"];
+            state_reason: string;
+            state_by: string;
+            resolved_at: string | null;
+            regressed_at: string | null;
+            ignored_until: string | null;
+            num_here: number;
+            num_trajectories: number;
+            num_runs: number;
+            num_invalidated: number;
+            hourly: number[];
+            why: components["schemas"]["FingerprintPart"][];
+            facets: components["schemas"]["Facet"][];
+            num_failed_attempts: number;
+            num_attempts: number;
         };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         FailureGroupPage: {
@@ -1337,11 +1886,22 @@ export interface components {
             next: string | null;
             previous: null;
         };
+        FailureOfTask: {
+            stage: string;
+            kind: string;
+            num_attempts: number;
+        };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         FailurePage: {
             results: components["schemas"]["Failure"][];
             next: string | null;
             previous: null;
+        };
+        /** @description What the scheduler does with this class of failure. */
+        FailurePolicy: {
+            retries: number;
+            waits: boolean;
+            sentence: string;
         };
         /** @enum {string} */
         FailureStage: "admit" | "image" | "start" | "setup" | "infer" | "exec" | "collect" | "verify" | "teardown" | "ingest" | "train" | "checkpoint" | "publish";
@@ -1360,6 +1920,11 @@ export interface components {
         FieldProblem: {
             pointer: string;
             message: string;
+        };
+        /** @description One part of a fingerprint and what it stands for. */
+        FingerprintPart: {
+            part: string;
+            meaning: string;
         };
         /** @description A worker, engine or sandbox list of the project is no longer what it was. */
         FleetChanged: {
@@ -1421,6 +1986,12 @@ export interface components {
         };
         /** @enum {string} */
         GroupStatus: "open" | "ready" | "consumed" | "scored" | "dropped";
+        IgnoreRequest: {
+            /** @description Kept in the audit log. */
+            reason: string;
+            /** Format: date-time */
+            until: string;
+        };
         /** @description A mean with its 95 % interval. */
         Interval: {
             mean: number;
@@ -1448,6 +2019,11 @@ export interface components {
             name: string;
             text: string;
         };
+        LaterAttempt: {
+            number: number;
+            status: components["schemas"]["AttemptStatus"];
+            reward: number | null;
+        };
         LaunchRunRequest: {
             /** @description The recipe (YAML). */
             source: string;
@@ -1473,7 +2049,15 @@ export interface components {
             ended_at: string | null;
             sentence: string;
         };
-        /** @description A cap of some layer with its configured and its measured value. */
+        /** @description A step in the life of a box; seconds are NULL where the driver has no such step or did not say. */
+        LifeStage: {
+            name: string;
+            state: components["schemas"]["LifeState"];
+            seconds: number | null;
+        };
+        /** @enum {string} */
+        LifeState: "done" | "running" | "failed" | "not_reached";
+        /** @description A cap of some layer with its configured and its measured value. num_waiting: what waits behind this layer now; NULL where nobody knows. */
         Limit: {
             id: number;
             project: string;
@@ -1485,6 +2069,8 @@ export interface components {
             measured: number | null;
             peak: number | null;
             measured_at: string | null;
+            num_waiting: number | null;
+            waiting: string;
         };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         LimitPage: {
@@ -1492,8 +2078,30 @@ export interface components {
             next: string | null;
             previous: null;
         };
+        /** @enum {string} */
+        LimitSource: "recipe" | "workers";
         LiveClientMessage: components["schemas"]["Subscribe"] | components["schemas"]["Unsubscribe"];
         LiveServerMessage: components["schemas"]["RunChanged"] | components["schemas"]["StageChanged"] | components["schemas"]["StepChanged"] | components["schemas"]["TrajectoryChanged"] | components["schemas"]["EventAdded"] | components["schemas"]["MetricsAdded"] | components["schemas"]["TurnsAdded"] | components["schemas"]["FleetChanged"] | components["schemas"]["Beacon"] | components["schemas"]["Subscribed"] | components["schemas"]["Refused"];
+        /** @description Lines from a number on; with a search, those that match and how many do. */
+        Log: {
+            attempt: number;
+            total: number;
+            num_hits: number | null;
+            lines: components["schemas"]["LogLine"][];
+        };
+        /** @description Line `number` of the log, from 1. A longer `length` than its text: `turn_text` has the rest from `start`. */
+        LogLine: {
+            number: number;
+            turn: number | null;
+            part: components["schemas"]["LogPart"];
+            text: string;
+            length: number;
+            start: number;
+            /** @enum {string} */
+            source: "command" | "observation" | "log" | "verifier";
+        };
+        /** @enum {string} */
+        LogPart: "command" | "output" | "verifier";
         LoginRequest: {
             username: string;
             password: string;
@@ -1616,6 +2224,18 @@ export interface components {
             name: string;
             changes: components["schemas"]["Difference"][];
         };
+        /** @description One entry a turn in every column. offset_s counts from the attempt's start. */
+        OutlineColumns: {
+            index: number[];
+            offset_s: number[];
+            llm_s: number[];
+            queue_s: (number | null)[];
+            exec_s: number[];
+            prompt_tokens: number[];
+            output_tokens: number[];
+            exit_code: (number | null)[];
+            preview: string[];
+        };
         /** @description Everything that the first screen of a run needs, except curves. */
         Overview: {
             /** Format: date-time */
@@ -1635,12 +2255,35 @@ export interface components {
             lives: components["schemas"]["Life"][];
             origin: components["schemas"]["Origin"] | null;
         };
+        /** @description second − first over the same tasks: 95 % task-clustered bootstrap, p of a sign-flip permutation test. wins: tasks that second solves more often; losses: less often; ties: as often. */
+        Pair: {
+            first: number;
+            second: number;
+            difference: components["schemas"]["Interval"];
+            p_value: number;
+            wins: string[];
+            losses: string[];
+            num_ties: number;
+        };
         /** @description The mean difference to an earlier evaluation over the same tasks, with its 95 % interval. */
         Paired: {
             against: string;
             mean: number;
             low: number;
             high: number;
+        };
+        /** @description Mean over tasks. at_least_one: unbiased pass@k; all: pass^k. An invalid attempt counts as unsolved. */
+        PassAtK: {
+            k: number;
+            at_least_one: number;
+            all: number;
+        };
+        /** @description A unified diff against the task's files, as graded. Lines that begin with `#` are notes. */
+        Patch: {
+            attempt: number;
+            status: components["schemas"]["AttemptStatus"];
+            patch: string;
+            is_cut: boolean;
         };
         /** @description What a launch would do. `like` is the finished run that the estimates are taken from. */
         Plan: {
@@ -1697,6 +2340,26 @@ export interface components {
             q25_s: number;
             median_s: number;
             q75_s: number;
+        };
+        /** @description Work that waits, by what it waits for. depth and oldest_at are read from the rows, not from the broker. num_messages: what the broker holds; NULL when it does not answer, or where no message is sent. */
+        Queue: {
+            name: components["schemas"]["QueueName"];
+            waits_for: string;
+            depth: number | null;
+            oldest_at: string | null;
+            num_messages: number | null;
+            num_consumers: number | null;
+            num_slots: number | null;
+            num_busy: number | null;
+        };
+        /** @enum {string} */
+        QueueName: "prompt" | "rollout" | "train" | "engine" | "control";
+        Queues: {
+            queues: components["schemas"]["Queue"][];
+        };
+        ReasonRequest: {
+            /** @description Kept in the audit log. */
+            reason: string;
         };
         /** @description One file: model, task sets, ordered stages, limits, algorithm, engines, sandboxes. */
         Recipe: {
@@ -1813,6 +2476,21 @@ export interface components {
             topic: string;
             /** @enum {string} */
             code: "not_found" | "too_many_topics";
+        };
+        /** @description One command that the agent ran MIN_REPEATS times or more, oldest first. */
+        Repeat: {
+            command: string;
+            turns: number[];
+        };
+        Repository: {
+            name: string;
+            num_tasks: number;
+        };
+        /** @description pass@1 per arm over the repository's tasks, an invalid attempt as unsolved. */
+        RepositoryResult: {
+            repository: string;
+            num_tasks: number;
+            pass_at_1: number[];
         };
         /** @description A life of the trainer after the first. downtime_s: from the last step of the life before to its first one. */
         Resume: {
@@ -1958,6 +2636,12 @@ export interface components {
             run: number;
             status: string;
         };
+        /** @description A command of a run: possible now for who asks, or why not. */
+        RunCommand: {
+            command: components["schemas"]["CommandName"];
+            is_allowed: boolean;
+            why_not: string;
+        };
         /** @description Trajectories of a run now; trained_twice is 0, or there is a bug. Rates are per hour over the last ten minutes, or over the whole of a run that has ended. */
         RunCounts: {
             in_flight: number;
@@ -1997,7 +2681,7 @@ export interface components {
             checkpoint_asked_at: string | null;
             stages: components["schemas"]["Stage"][];
             counts: components["schemas"]["RunCounts"];
-            commands: components["schemas"]["Command"][];
+            commands: components["schemas"]["RunCommand"][];
         };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         RunPage: {
@@ -2037,6 +2721,39 @@ export interface components {
             };
             trajectory_id: number | null;
             is_orphan: boolean;
+        };
+        /** @description Who held which slot when: num_slots rows of num_bins bytes, base64; a byte is an index of `stages`. A slot is no machine's: boxes are laid into the first row that is free, so the rows in use are the concurrency. In a bin the stage that lasted longest counts, and a failure before all others. */
+        SandboxCarpet: {
+            stages: string[];
+            from_at: string | null;
+            to_at: string | null;
+            num_slots: number;
+            num_bins: number;
+            num_boxes: number;
+            num_left_out: number;
+            cells: string;
+        };
+        SandboxDetail: {
+            sandbox: components["schemas"]["Sandbox"];
+            life: components["schemas"]["LifeStage"][];
+            attempt: components["schemas"]["BoxAttempt"] | null;
+            failure: components["schemas"]["Failure"] | null;
+            policy: components["schemas"]["FailurePolicy"] | null;
+            num_alike: number;
+            alike: components["schemas"]["Failure"][];
+            effect: components["schemas"]["Effect"] | null;
+        };
+        /** @description Boxes by state, against what may be alive at once: the recipe's cap of a run, else the workers' slots. */
+        SandboxFleet: {
+            counts: {
+                [key: string]: number;
+            };
+            num_alive: number;
+            limit: number;
+            limit_source: components["schemas"]["LimitSource"];
+            num_orphans: number;
+            num_unsafe: number;
+            starts: components["schemas"]["StartLatency"][];
         };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         SandboxPage: {
@@ -2091,6 +2808,12 @@ export interface components {
         };
         /** @enum {string} */
         SelectionPopulation: "finished" | "consumed" | "discarded" | "waiting";
+        /** @description pass@1 with the invalid attempts as unsolved, left out, and as solved. */
+        Sensitivity: {
+            unsolved: number;
+            excluded: number | null;
+            solved: number;
+        };
         SftStage: {
             /**
              * @description Imitates traces. (enum property replaced by openapi-typescript)
@@ -2147,6 +2870,53 @@ export interface components {
              * @default 1
              */
             max_grad_norm: number;
+        };
+        /** @description A member of the group by its newest attempt. timings: seconds by stage. */
+        Sibling: {
+            id: number;
+            index: number;
+            status: components["schemas"]["TrajectoryStatus"];
+            attempt_status: components["schemas"]["AttemptStatus"] | null;
+            num_attempts: number;
+            reward: number | null;
+            advantage: number | null;
+            stop_reason: components["schemas"]["StopReason"];
+            failure: components["schemas"]["FailureBrief"] | null;
+            num_turns: number;
+            output_tokens: number;
+            /** Format: date-time */
+            created_at: string;
+            started_at: string | null;
+            finished_at: string | null;
+            timings: {
+                [key: string]: number;
+            };
+            has_patch: boolean;
+        };
+        Siblings: {
+            run: number;
+            group: number;
+            num_members: number;
+            reward_mean: number | null;
+            reward_std: number | null;
+            members: components["schemas"]["Sibling"][];
+        };
+        /** @description An attempt without its texts. The lists name turns; `repeated` those whose command came before. */
+        Skeleton: {
+            attempt: number;
+            started_at: string | null;
+            turn_cap: number | null;
+            token_cap: number | null;
+            turns: components["schemas"]["OutlineColumns"];
+            errors: number[];
+            timeouts: number[];
+            cut: number[];
+            no_action: number[];
+            repeated: number[];
+            repeats: components["schemas"]["Repeat"][];
+            first_edit: number | null;
+            first_test: number | null;
+            submit: number | null;
         };
         /** @description What an evaluation of these weights found. */
         SolveRate: {
@@ -2206,6 +2976,16 @@ export interface components {
         };
         /** @enum {string} */
         StageKind: "eval" | "sft" | "rl";
+        /** @description Trajectories of the task by run and stage: solved, unsolved, and the rest without a reward. */
+        StageOfTask: {
+            run: number;
+            run_name: string;
+            stage: string;
+            num_trajectories: number;
+            num_valid: number;
+            num_solved: number;
+            num_invalid: number;
+        };
         /** @description One stage to come. num_trajectories of rl are those that its steps consume; dropped groups come on top. seconds and output_tokens are as a finished run had them, in proportion; null where none tells. */
         StagePlan: {
             name: string;
@@ -2233,6 +3013,17 @@ export interface components {
         Stages: {
             stages: components["schemas"]["Stage"][];
         };
+        /** @description From asked for to ready, over the boxes of a driver that got ready; seconds. */
+        StartLatency: {
+            driver: string;
+            level: string;
+            num_boxes: number;
+            num_failed: number;
+            num_measured: number;
+            p50: number | null;
+            p90: number | null;
+            p99: number | null;
+        };
         /** @description One optimizer step; the four times are seconds, and publishing is not part of the step's sum. */
         Step: {
             id: number;
@@ -2255,6 +3046,15 @@ export interface components {
             /** Format: date-time */
             started_at: string;
             finished_at: string | null;
+        };
+        /** @description Trajectories of the task that steps first_step..last_step of a stage trained on. */
+        StepBucket: {
+            run: number;
+            stage: string;
+            first_step: number;
+            last_step: number;
+            num_trajectories: number;
+            num_solved: number;
         };
         StepChanged: {
             /**
@@ -2372,6 +3172,33 @@ export interface components {
             key: string;
             repository: string;
         };
+        TaskDetail: {
+            id: number;
+            key: string;
+            repository: string;
+            difficulty: string;
+            verify_timeout_s: number;
+            quarantined_at: string | null;
+            quarantine_reason: string;
+            num_trajectories: number;
+            num_valid: number;
+            num_solved: number;
+            solve_rate: number | null;
+            bucket: components["schemas"]["Bucket"];
+            num_attempts: number;
+            num_failed_attempts: number;
+            infra_share: number | null;
+            last_seen_at: string | null;
+            instruction: string;
+            setup: string;
+            digest: string;
+            task_set: number;
+            task_set_name: string;
+            split: components["schemas"]["TaskSetSplit"];
+            steps: components["schemas"]["StepBucket"][];
+            stages: components["schemas"]["StageOfTask"][];
+            failures: components["schemas"]["FailureOfTask"][];
+        };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         TaskPage: {
             results: components["schemas"]["Task"][];
@@ -2406,6 +3233,28 @@ export interface components {
             /** Format: date-time */
             created_at: string;
         };
+        /** @description buckets: tasks by what the policy made of them so far, over valid trajectories of all runs. */
+        TaskSetDetail: {
+            id: number;
+            project: string;
+            name: string;
+            version: number;
+            split: components["schemas"]["TaskSetSplit"];
+            digest: string;
+            num_tasks: number;
+            num_repositories: number;
+            num_quarantined: number;
+            source: string;
+            baselines: {
+                [key: string]: components["schemas"]["Interval"];
+            };
+            /** Format: date-time */
+            created_at: string;
+            repositories: components["schemas"]["Repository"][];
+            buckets: {
+                [key: string]: number;
+            };
+        };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         TaskSetPage: {
             results: components["schemas"]["TaskSet"][];
@@ -2414,6 +3263,26 @@ export interface components {
         };
         /** @enum {string} */
         TaskSetSplit: "train" | "validation" | "held_out";
+        /** @description What the verifier said of an attempt. */
+        Tests: {
+            attempt: number;
+            status: components["schemas"]["AttemptStatus"];
+            is_graded: boolean;
+            reward: number | null;
+            is_attributed_to_policy: boolean;
+            duration_s: number | null;
+            checks: components["schemas"]["Check"][];
+            output: string;
+        };
+        /** @description Characters `from` to `to` of a body of `length`. */
+        Text: {
+            part: components["schemas"]["TextPart"];
+            start: number;
+            length: number;
+            text: string;
+        };
+        /** @enum {string} */
+        TextPart: "action" | "command" | "observation" | "log";
         /** @description Good for one connection to /ws/live?ticket=... within 30 seconds. */
         Ticket: {
             ticket: string;
@@ -2496,6 +3365,24 @@ export interface components {
             results: components["schemas"]["Token"][];
             next: string | null;
             previous: null;
+        };
+        /** @description Tokens `start` to `start + len(ids)` of `length`; every column has one entry a token. mask: 1 where the policy sampled it. logprobs: of the engine that did; trainer: of the trainer before its update; null where not sampled. turn_starts: the first sampled token of each turn. notes: what is missing, and why. */
+        Tokens: {
+            attempt: number;
+            length: number;
+            num_sampled: number;
+            start: number;
+            ids: number[];
+            pieces: string[] | null;
+            special: number[];
+            mask: number[];
+            logprobs: (number | null)[];
+            trainer: (number | null)[] | null;
+            versions: (number | null)[];
+            turn_starts: number[];
+            step: number | null;
+            gap_mean: number | null;
+            notes: string[];
         };
         /** @description The failure group with most failures of a stage in this run. */
         TopFailure: {
@@ -2619,12 +3506,13 @@ export interface components {
         };
         /** @enum {string} */
         TrajectoryStatus: "open" | "completed" | "failed" | "cancelled";
-        /** @description One model call, its action and the observation that came back: untrusted text. */
+        /** @description One model call, its action and the observation that came back: untrusted text. Texts are cut at 64 KiB characters: a larger *_length says so, and .../text?part= has the rest. log_length: of the raw output; 0 where it equals the observation. */
         Turn: {
             index: number;
             /** Format: date-time */
             started_at: string;
             llm_s: number;
+            queue_s: number | null;
             exec_s: number;
             action: string;
             command: string;
@@ -2638,6 +3526,10 @@ export interface components {
             version_max: number | null;
             is_timed_out: boolean;
             truncated_bytes: number;
+            action_length: number;
+            command_length: number;
+            observation_length: number;
+            log_length: number;
         };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         TurnPage: {
@@ -2746,6 +3638,70 @@ export interface operations {
             };
         };
     };
+    get_evals: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before. */
+                cursor?: string;
+                limit?: number;
+                run?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalArmPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_evals_compare: {
+        parameters: {
+            query: {
+                /** @description Ids of eval stages, with commas. */
+                arms: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvalCompare"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_failures: {
         parameters: {
             query?: {
@@ -2755,8 +3711,12 @@ export interface operations {
                 kind?: string;
                 limit?: number;
                 run?: number;
+                /** @description One of last, first, failures; - is descending. */
+                sort?: string;
                 /** @description One word, or several with commas: any of them. */
                 stage?: string;
+                /** @description One word, or several with commas: any of them. */
+                state?: string;
             };
             header?: never;
             path?: never;
@@ -2785,7 +3745,9 @@ export interface operations {
     };
     get_failures_by_group: {
         parameters: {
-            query?: never;
+            query?: {
+                run?: number;
+            };
             header?: never;
             path: {
                 group: number;
@@ -2799,7 +3761,41 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FailureGroup"];
+                    "application/json": components["schemas"]["FailureGroupDetail"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_failures_by_group_ignore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IgnoreRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FailureGroupDetail"];
                 };
             };
             /** @description A problem. */
@@ -2835,6 +3831,74 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FailurePage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_failures_by_group_reopen: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FailureGroupDetail"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_failures_by_group_resolve: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FailureGroupDetail"];
                 };
             };
             /** @description A problem. */
@@ -3117,6 +4181,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ProjectPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_queues: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Queues"];
                 };
             };
             /** @description A problem. */
@@ -4014,8 +5106,12 @@ export interface operations {
                 /** @description `next` of the page before. */
                 cursor?: string;
                 driver?: string;
+                /** @description Alive, and no attempt in flight has it. */
+                is_orphan?: boolean | null;
                 limit?: number;
                 run?: number;
+                /** @description One of created, start, lived, run; - is descending. */
+                sort?: string;
                 /** @description One word, or several with commas: any of them. */
                 status?: string;
             };
@@ -4031,6 +5127,97 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SandboxPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_sandboxes_by_sandbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sandbox: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SandboxDetail"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_sandboxes_carpet: {
+        parameters: {
+            query?: {
+                bins?: number;
+                run?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SandboxCarpet"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_sandboxes_fleet: {
+        parameters: {
+            query?: {
+                run?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SandboxFleet"];
                 };
             };
             /** @description A problem. */
@@ -4078,14 +5265,48 @@ export interface operations {
             };
         };
     };
+    get_task_sets_by_task_set: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_set: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskSetDetail"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_task_sets_by_task_set_tasks: {
         parameters: {
             query?: {
+                /** @description One word, or several with commas: any of them. */
+                bucket?: string;
                 /** @description `next` of the page before. */
                 cursor?: string;
                 is_quarantined?: boolean | null;
                 limit?: number;
                 repository?: string;
+                /** @description One of key, repository, difficulty, solve_rate, trajectories, attempts, infra_share, last_seen; - is descending. */
+                sort?: string;
             };
             header?: never;
             path: {
@@ -4101,6 +5322,107 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_task_sets_by_task_set_tasks_by_task: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task: number;
+                task_set: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskDetail"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_task_sets_by_task_set_tasks_by_task_quarantine: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task: number;
+                task_set: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskDetail"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_task_sets_by_task_set_tasks_by_task_release: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task: number;
+                task_set: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskDetail"];
                 };
             };
             /** @description A problem. */
@@ -4282,6 +5604,276 @@ export interface operations {
             };
         };
     };
+    get_trajectories_by_trajectory_atif: {
+        parameters: {
+            query?: {
+                /** @description The number of the attempt; the newest by default. */
+                attempt?: number;
+            };
+            header?: never;
+            path: {
+                trajectory: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trajectories_by_trajectory_log: {
+        parameters: {
+            query?: {
+                /** @description The number of the attempt; the newest by default. */
+                attempt?: number;
+                from?: number;
+                limit?: number;
+                q?: string;
+                regex?: boolean;
+            };
+            header?: never;
+            path: {
+                trajectory: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Log"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trajectories_by_trajectory_patch: {
+        parameters: {
+            query?: {
+                /** @description The number of the attempt; the newest by default. */
+                attempt?: number;
+            };
+            header?: never;
+            path: {
+                trajectory: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Patch"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trajectories_by_trajectory_sandboxes: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before. */
+                cursor?: string;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                trajectory: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BoxPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trajectories_by_trajectory_siblings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trajectory: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Siblings"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trajectories_by_trajectory_skeleton: {
+        parameters: {
+            query?: {
+                /** @description The number of the attempt; the newest by default. */
+                attempt?: number;
+            };
+            header?: never;
+            path: {
+                trajectory: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Skeleton"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trajectories_by_trajectory_tests: {
+        parameters: {
+            query?: {
+                /** @description The number of the attempt; the newest by default. */
+                attempt?: number;
+            };
+            header?: never;
+            path: {
+                trajectory: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tests"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trajectories_by_trajectory_tokens: {
+        parameters: {
+            query?: {
+                /** @description The number of the attempt; the newest by default. */
+                attempt?: number;
+                from?: number;
+                to?: number;
+            };
+            header?: never;
+            path: {
+                trajectory: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tokens"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_trajectories_by_trajectory_turns: {
         parameters: {
             query?: {
@@ -4319,6 +5911,49 @@ export interface operations {
             };
         };
     };
+    get_trajectories_by_trajectory_turns_by_turn_text: {
+        parameters: {
+            query?: {
+                /** @description The number of the attempt; the newest by default. */
+                attempt?: number;
+                from?: number;
+                /**
+                 * @description * `action` - action
+                 *     * `command` - command
+                 *     * `observation` - observation
+                 *     * `log` - log
+                 */
+                part?: "action" | "command" | "observation" | "log";
+                to?: number;
+            };
+            header?: never;
+            path: {
+                trajectory: number;
+                turn: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Text"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_workers: {
         parameters: {
             query?: {
@@ -4342,6 +5977,74 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WorkerPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_workers_by_worker_drain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                worker: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Worker"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_workers_by_worker_undrain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                worker: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Worker"];
                 };
             };
             /** @description A problem. */
