@@ -2,7 +2,7 @@ import { defineConfig, mergeConfig } from "vitest/config";
 
 import vite from "./vite.config";
 
-/** Unit and page tests in jsdom; what needs a browser is in vitest.browser.config.ts. */
+/** Unit and page tests in jsdom; what needs a browser is in vitest.stack.config.ts. */
 export default mergeConfig(
   vite,
   defineConfig({

@@ -7,10 +7,10 @@
  */
 import { readFileSync } from "node:fs";
 
-import type { BrowserContext, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 
-import { launchChromium, listenForComplaints } from "./browser";
+import { complaintsOf, newPage } from "./stack/session";
 
 const link = process.env.LONGTAIL_LINK;
 const recipe = process.env.LONGTAIL_RECIPE;
@@ -18,33 +18,16 @@ const recipe = process.env.LONGTAIL_RECIPE;
 const RUN_MS = Number(process.env.LONGTAIL_RUN_S ?? 480) * 1000;
 
 describe.skipIf(link === undefined || recipe === undefined)("in a browser", () => {
-  let context: BrowserContext;
-  let page: Page;
-  let complaints: string[];
-
-  beforeAll(async () => {
-    context = await launchChromium({ width: 1440 });
-    page = await context.newPage();
-    page.setDefaultTimeout(60_000);
-    complaints = listenForComplaints(page);
-  });
-  afterAll(() => context.close());
-
   test("a run goes from launch to inspector without a reload", { timeout: RUN_MS + 300_000 }, async () => {
-    await signIn(page);
+    const page = await newPage();
+    await page.goto("/runs");
+    await page.getByRole("button", { name: /^Live updates: Live/ }).waitFor();
     await launch(page);
     await followToTheEnd(page);
     await inspect(page);
-    expect(complaints).toEqual([]);
+    expect(complaintsOf(page)).toEqual([]);
   });
 });
-
-async function signIn(page: Page): Promise<void> {
-  await page.goto(link ?? "");
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("heading", { name: "Runs", exact: true }).waitFor();
-  await page.getByRole("button", { name: /^Live updates: Live/ }).waitFor();
-}
 
 async function launch(page: Page): Promise<void> {
   await page.getByRole("link", { name: "New run" }).click();
