@@ -58,6 +58,14 @@ def end_passes() -> None:
         log.debug("could not clear the poke: %s", error)
 
 
+def queue_length(name: str) -> int | None:
+    """Messages that no worker has taken; None when the broker does not answer."""
+    try:
+        return int(connection().llen(name))
+    except redis.RedisError:
+        return None
+
+
 def _send(path: str, *args: int | str, expires_s: float | None = None) -> None:
     try:
         current_app.send_task(path, args=args, expires=expires_s, retry=False)

@@ -57,6 +57,7 @@ LEASE_TTL_S = float(os.environ.get("LONGTAIL_LEASE_TTL_S", "30"))
 HEARTBEAT_S = float(os.environ.get("LONGTAIL_HEARTBEAT_S", "5"))
 REDISPATCH_S = float(os.environ.get("LONGTAIL_REDISPATCH_S", "30"))
 SCHEDULE_EVERY_S = 2.0
+MEASURE_EVERY_S = 5.0
 
 DATABASES = {"default": _database(_required("DATABASE_URL"))}
 
@@ -156,6 +157,11 @@ CELERY_BEAT_SCHEDULE = {
         "task": "runs.jobs.reap",
         "schedule": HEARTBEAT_S,
         "options": {"queue": "control", "expires": HEARTBEAT_S},
+    },
+    "measure": {
+        "task": "runs.jobs.measure",
+        "schedule": MEASURE_EVERY_S,
+        "options": {"queue": "control", "expires": MEASURE_EVERY_S},
     },
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_DIR / "celerybeat-schedule")

@@ -16,7 +16,6 @@ handler500 = "controlplane.api.server_error"
 
 api: list[URLPattern | URLResolver] = [
     path("", include("controlplane.accounts.api.urls")),
-    path("", include("sandboxes.api.urls")),
     path("", include("runs.api.urls")),
     path("openapi.json", SpectacularJSONAPIView.as_view(permission_classes=[IsAuthenticated])),
 ]

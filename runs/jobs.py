@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from controlplane.queue import end_passes, take_pokes
 from runs import reaper, scheduler
+from runs.services.limits import measure_limits
 
 MIN_GAP_S = 0.2
 
@@ -36,3 +37,8 @@ def reap() -> None:
     except OperationalError:
         reaper.reset()
         raise
+
+
+@shared_task(ignore_result=True)
+def measure() -> None:
+    measure_limits(now=timezone.now())

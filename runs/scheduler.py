@@ -188,7 +188,9 @@ def dispatch_attempts(run: Run, recipe: Recipe, *, now: datetime) -> None:
         )["total"]
         or 0
     )
-    free = slots - Attempt.objects.filter(is_busy).count()
+    # What a draining worker still holds takes no slot of the others.
+    is_draining = Q(worker__status=Worker.Status.DRAINING)
+    free = slots - Attempt.objects.filter(is_busy).exclude(is_draining).count()
     cap = min(recipe.rollout.max_in_flight, recipe.sandbox.max_concurrent)
     free = min(free, cap - Attempt.objects.filter(is_busy, run=run).count())
     if free <= 0:

@@ -70,6 +70,35 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return 1.0 - math.comb(n - c, k) / math.comb(n, k)
 
 
+def pass_all_k(n: int, c: int, k: int) -> float:
+    """pass^k: the chance that k attempts drawn from n, c of them solved, are all solved: C(c, k)/C(n, k)
+    (Yao et al. 2024, tau-bench)."""
+    if not 0 <= c <= n or not 1 <= k <= n:
+        raise ValueError(f"pass^{k} of {c} in {n} is not defined")
+    return math.comb(c, k) / math.comb(n, k)
+
+
+MAX_EXACT_SIGNS = 12
+
+
+def sign_flip_p(first: Sequence[float], second: Sequence[float]) -> float:
+    """Two-sided p-value of a paired permutation test over tasks: had the arms been alike, each task's difference
+    could as well have the other sign. All 2^n signs up to 12 tasks that differ, else 10,000 draws (fixed seed,
+    (hits + 1)/(draws + 1)). Same order, same length; 1 when no task differs."""
+    difference = np.asarray(second, dtype=float) - np.asarray(first, dtype=float)
+    difference = difference[difference != 0]  # a task without a difference has none to flip
+    n = difference.size
+    if n == 0:
+        return 1.0
+    observed = abs(difference.sum()) - 1e-9
+    if n <= MAX_EXACT_SIGNS:
+        bits = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+        return float(np.mean(np.abs((1 - 2 * bits) @ difference) >= observed))
+    signs = np.random.default_rng(SEED).choice([-1.0, 1.0], size=(NUM_DRAWS, n))
+    hits = int(np.count_nonzero(np.abs(signs @ difference) >= observed))
+    return (hits + 1) / (NUM_DRAWS + 1)
+
+
 def tail_share(durations_s: Sequence[float]) -> float:
     """Share of a window's rollout time after 90 % of its trajectories had finished (article, figure 5).
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import Any, Literal
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from typing_extensions import TypeAliasType, TypedDict
 
 from controlplane.accounts.access import Actor, visible_projects
 from controlplane.errors import NotFound
 from controlplane.pages import Rows
+from sandboxes.failure_states import STATES, in_state, state_of
 from sandboxes.models import Failure, FailureGroup, Limit, Sandbox
 
 SandboxStatus = TypeAliasType(
@@ -56,6 +59,11 @@ FailureClass = TypeAliasType(
 )
 
 
+FailureState = TypeAliasType(
+    "FailureState", Literal["new", "ongoing", "regressed", "resolved", "ignored"]
+)
+
+
 class SandboxRow(TypedDict):
     """One box of a provider. timings: seconds by admit, image, start, setup, exec, verify, teardown."""
 
@@ -75,7 +83,7 @@ class SandboxRow(TypedDict):
 
 
 class FailureGroupRow(TypedDict):
-    """Failures with one fingerprint."""
+    """Failures with one fingerprint, and what it is now (sandboxes/failure_states.py)."""
 
     id: int
     project: str
@@ -86,6 +94,12 @@ class FailureGroupRow(TypedDict):
     num_failures: int
     first_at: datetime
     last_at: datetime
+    state: FailureState
+    state_reason: str
+    state_by: str
+    resolved_at: datetime | None
+    regressed_at: datetime | None
+    ignored_until: datetime | None
 
 
 class FailureRow(TypedDict):
@@ -137,8 +151,7 @@ def sandboxes(
     run: int | None = None,
     status: list[str] | None = None,
     driver: str | None = None,
-) -> Rows[SandboxRow]:
-    """Newest first."""
+) -> QuerySet[Sandbox]:
     query = Sandbox.objects.filter(project__in=visible_projects(actor))
     if run is not None:
         query = query.filter(run_id=run)
@@ -146,16 +159,18 @@ def sandboxes(
         query = query.filter(status__in=status)
     if driver:
         query = query.filter(driver=driver)
-    fields = _fields(SandboxRow, "project")
-    return Rows(query.values(*fields, project_slug=F("project__slug")), _with_project)
+    return query
 
 
 def failure_groups(
     actor: Actor,
     *,
+    now: datetime,
     run: int | None = None,
     stage: list[str] | None = None,
     kind: list[str] | None = None,
+    state: list[str] | None = None,
+    sort: str | None = None,
 ) -> Rows[FailureGroupRow]:
     """Newest fingerprint first; with `run`, the groups that it has a failure in."""
     query = FailureGroup.objects.filter(project__in=visible_projects(actor))
@@ -165,13 +180,23 @@ def failure_groups(
         query = query.filter(stage__in=stage)
     if kind:
         query = query.filter(kind__in=kind)
-    fields = _fields(FailureGroupRow, "project")
-    return Rows(query.values(*fields, project_slug=F("project__slug")), _with_project)
+    if state:
+        query = query.filter(reduce(or_, (in_state(one, now) for one in STATES if one in state)))
+    fields = _fields(FailureGroupRow, "project", "state")
+    rows = query.values(*fields, project_slug=F("project__slug"))
+    return Rows(rows, lambda found: _with_state(found, now), sort=sort)
 
 
-def failure_group(actor: Actor, group_id: int) -> FailureGroupRow:
+def _with_state(rows: list[dict[str, Any]], now: datetime) -> list[FailureGroupRow]:
+    names = ("first_at", "last_at", "resolved_at", "regressed_at", "ignored_until")
+    for row in rows:
+        row["state"] = state_of(**{name: row[name] for name in names}, now=now)
+    return _with_project(rows)
+
+
+def failure_group(actor: Actor, group_id: int, *, now: datetime) -> FailureGroupRow:
     """Raises NotFound."""
-    rows = failure_groups(actor)
+    rows = failure_groups(actor, now=now)
     found = rows.shape(list(rows.query.filter(pk=group_id)))
     if not found:
         raise NotFound(f"There is no failure group {group_id} in a project of yours.")

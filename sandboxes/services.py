@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Case, F, Value, When
+from django.db.models.functions import Coalesce
 
 from sandboxes import failures
 from sandboxes.models import Failure, FailureGroup, Limit, Sandbox
@@ -26,7 +27,7 @@ def record_failure(
     driver: str = "",
     now: datetime,
 ) -> Failure:
-    """One failure, joined to the group of its fingerprint."""
+    """One failure, joined to the group of its fingerprint. A resolved group that fails again has regressed."""
     group, _ = FailureGroup.objects.get_or_create(
         project_id=project_id,
         fingerprint=failure.fingerprint,
@@ -38,7 +39,14 @@ def record_failure(
             "last_at": now,
         },
     )
-    FailureGroup.objects.filter(pk=group.pk).update(num_failures=F("num_failures") + 1, last_at=now)
+    FailureGroup.objects.filter(pk=group.pk).update(
+        num_failures=F("num_failures") + 1,
+        last_at=now,
+        regressed_at=Case(
+            When(resolved_at__isnull=False, then=Coalesce("regressed_at", Value(now))),
+            default=F("regressed_at"),
+        ),
+    )
     return Failure.objects.create(
         project_id=project_id,
         group=group,

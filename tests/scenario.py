@@ -78,10 +78,11 @@ def build(directory: Path) -> Scenario:
     )
     group = factories.GroupFactory(stage=stage)
     trajectory = factories.TrajectoryFactory(group=group, completed=True)
+    worker = factories.WorkerFactory()
     attempt = factories.AttemptFactory(
         trajectory=trajectory,
         completed=True,
-        worker=factories.WorkerFactory(),
+        worker=worker,
         engine=factories.EngineFactory(run=run),
         timings={"llm": 1.5},
         grade={"details": {"passed": 3}, "output": "3 passed", "duration_s": 0.5},
@@ -91,17 +92,23 @@ def build(directory: Path) -> Scenario:
     factories.MetricPointFactory(run=run)
     factories.EventFactory(run=run)
     factories.CheckpointFactory(stage=stage)
-    factories.SandboxFactory(project=project, run_id=run.pk, attempt_id=attempt.pk)
+    sandbox = factories.SandboxFactory(project=project, run_id=run.pk, attempt_id=attempt.pk)
     failures = factories.FailureGroupFactory(project=project)
     factories.FailureFactory(group=failures, run_id=run.pk, attempt_id=attempt.pk)
     factories.LimitFactory(project=project)
+    task = factories.TaskFactory(task_set__project=project)
     recipe = factories.RecipeFactory(project=project, name="stored")
     rows = {
         "run": run.pk,
         "step": step.pk,
         "trajectory": trajectory.pk,
+        "turn": 0,
         "group": failures.pk,
-        "task_set": factories.TaskFactory(task_set__project=project).task_set_id,
+        "task_set": task.task_set_id,
+        "task": task.pk,
+        "sandbox": sandbox.pk,
+        "stage": stage.pk,
+        "worker": worker.pk,
         "name": recipe.name,
     }
     return Scenario(project, rows, people, source)

@@ -51,6 +51,16 @@ def require(actor: Actor, project_id: int, role: Role) -> None:
         raise Forbidden(f"This needs the role {role.value} in the project; yours is {held}.")
 
 
+def require_anywhere(actor: Actor, role: Role) -> None:
+    """For machines, which belong to no project: the role in some project. Raises NotFound, Forbidden."""
+    held = [role_in(actor, pk) for pk in visible_projects(actor).values_list("pk", flat=True)]
+    best = max((one for one in held if one), key=_RANK.__getitem__, default=None)
+    if best is None:
+        raise NotFound("You are in no project.")
+    if _RANK[best] < _RANK[role.value]:
+        raise Forbidden(f"This needs the role {role.value} in a project; yours is {best}.")
+
+
 def visible_projects(actor: Actor) -> QuerySet[Project]:
     """The projects that the actor may read."""
     if not isinstance(actor, User) or not actor.is_active:

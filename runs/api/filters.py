@@ -191,7 +191,7 @@ class SandboxCarpetQuery(SandboxScopeQuery):
 class SandboxQuery(SandboxScopeQuery):
     status = AnyOf(Sandbox.Status.values, required=False)
     driver = serializers.CharField(required=False)
-    is_orphan = serializers.BooleanField(  # type: ignore[assignment]
+    is_orphan = serializers.BooleanField(
         required=False,
         allow_null=True,
         default=None,

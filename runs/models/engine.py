@@ -47,7 +47,7 @@ class Engine(LifecycleModel):
     worker = models.ForeignKey("Worker", null=True, on_delete=models.SET_NULL)
     dispatched_at = models.DateTimeField(null=True)
     load = models.JSONField(default=dict)
-    """The last /v1/loads: running, queued, tokens used, generation throughput."""
+    """Out of the last /v1/loads, under our names (runs.selectors.fleet.EngineLoadRow)."""
     failure_message = models.TextField(default="")
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)

@@ -21,7 +21,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Count, F, Q
+from django.db.models import Count, Exists, F, Q
 
 from controlplane.errors import LeaseLost
 from controlplane.live import publish
@@ -86,13 +86,14 @@ class Result:
 
 @transaction.atomic
 def claim_attempt(attempt_id: int, worker_id: int, *, now: datetime) -> Assignment | None:
-    """queued -> starting for the first worker that asks; None for everyone else (duplicates do nothing)."""
+    """queued -> starting for the first worker that asks and is not draining; None for everyone else."""
     attempt = (
         Attempt.objects.select_related("run", "stage", "trajectory")
         .only(
             "number", "run__project", "run__seed", "run__status", "stage__index", "trajectory__task"
         )
         .filter(
+            ~Exists(Worker.objects.filter(pk=worker_id, status=Worker.Status.DRAINING)),
             pk=attempt_id,
             status=Attempt.Status.QUEUED,
             cancel_reason="",
@@ -368,6 +369,7 @@ def _fail(
         attempt_id=attempt.pk,
         run_id=attempt.run_id,
         host=host,
+        engine=_engine_name(attempt.engine_id),
         driver=driver,
         now=now,
     )
@@ -408,6 +410,13 @@ def _fail(
     else:
         _end_trajectory(attempt, Trajectory.Status.FAILED, now=now)
     poke()
+
+
+def _engine_name(engine_id: int | None) -> str:
+    if engine_id is None:
+        return ""
+    index = Engine.objects.filter(pk=engine_id).values_list("index", flat=True).first()
+    return f"engine {index}"
 
 
 def queue_attempt(

@@ -1,4 +1,4 @@
-"""Importing task sets: Harbor task directories become rows and one archive a task."""
+"""Task sets: Harbor task directories become rows and one archive a task; a bad task goes into quarantine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from typing import Any
 
 from django.db import transaction
 
-from controlplane.accounts.models import Project
+from controlplane.accounts.access import Actor, require
+from controlplane.accounts.audit import record_audit
+from controlplane.accounts.models import Project, Role
 from controlplane.blobs import BlobStore
-from controlplane.errors import FieldError, Invalid
+from controlplane.errors import Conflict, FieldError, Invalid, NotFound
 from runs.models import Attempt, Task, TaskSet
 
 _KEY = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,150}$")
@@ -172,3 +174,53 @@ def count_defect(task: Task, message: str, *, now: datetime) -> bool:
             quarantined_at=now, quarantine_reason=reason[:2000]
         )
     )
+
+
+@transaction.atomic
+def quarantine_task(task_id: int, *, actor: Actor, reason: str, now: datetime) -> None:
+    """No group is opened on it any more; those that are open go on. Raises NotFound, Forbidden, Conflict."""
+    task = _locked(task_id, actor)
+    if task.quarantined_at is not None:
+        raise Conflict(f"Task {task.key} is in quarantine already: {task.quarantine_reason}")
+    _set_quarantine(task, "task.quarantine", actor, reason, now, quarantined_at=now)
+
+
+@transaction.atomic
+def release_task(task_id: int, *, actor: Actor, reason: str, now: datetime) -> None:
+    """Out of quarantine: groups are opened on it again. Raises NotFound, Forbidden, Conflict."""
+    task = _locked(task_id, actor)
+    if task.quarantined_at is None:
+        raise Conflict(f"Task {task.key} is not in quarantine.")
+    _set_quarantine(task, "task.release", actor, reason, now, quarantined_at=None)
+
+
+def _locked(task_id: int, actor: Actor) -> Task:
+    task = (
+        Task.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("task_set__project")
+        .filter(pk=task_id)
+        .first()
+    )
+    if task is None:
+        raise NotFound(f"There is no task {task_id}.")
+    require(actor, task.task_set.project_id, Role.OPERATOR)
+    return task
+
+
+def _set_quarantine(
+    task: Task,
+    action: str,
+    actor: Actor,
+    reason: str,
+    now: datetime,
+    *,
+    quarantined_at: datetime | None,
+) -> None:
+    was = task.quarantine_reason
+    task.quarantined_at = quarantined_at
+    task.quarantine_reason = f"{reason} ({actor})" if quarantined_at else ""
+    task.save(update_fields=["quarantined_at", "quarantine_reason"])
+    details: dict[str, object] = {"reason": reason, "task": task.key}
+    if was:
+        details["was"] = was
+    record_audit(actor, action, task, project=task.task_set.project, now=now, details=details)

@@ -8,12 +8,21 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
+from controlplane.accounts.access import Actor, require_anywhere
+from controlplane.accounts.audit import record_audit
+from controlplane.accounts.models import Role
+from controlplane.errors import Conflict, NotFound
+from controlplane.live import publish
+from controlplane.queue import poke
+from runs.events import FleetChanged, fleet_topic
 from runs.models import Attempt, Engine, Node, Run, Stage, Worker
 from runs.services.attempts import expire_attempts
 from runs.services.engines import expire_engine
 from runs.services.events import say
 from runs.services.stages import recover_training
 from sandboxes.failures import FailureClass
+
+_ALIVE = (Worker.Status.LIVE, Worker.Status.DRAINING)
 
 
 @transaction.atomic
@@ -41,9 +50,9 @@ def register_worker(
             "last_seen_at": now,
         },
     )
-    earlier = Worker.objects.filter(
-        node=node, name=name, status__in=[Worker.Status.LIVE, Worker.Status.DRAINING]
-    ).exclude(boot_id=boot_id)
+    earlier = Worker.objects.filter(node=node, name=name, status__in=_ALIVE).exclude(
+        boot_id=boot_id
+    )
     for worker in earlier:
         lose_worker(
             worker, now=now, sentence=f"Worker {name} ended without a word and was restarted."
@@ -65,14 +74,48 @@ def register_worker(
     return worker
 
 
-def beat(worker: Worker) -> bool:
-    """The heartbeat's first half, by the database's clock; False when the worker was given up meanwhile."""
+def beat(worker: Worker) -> str | None:
+    """The heartbeat's first half, by the database's clock; live or draining, None when it was given up meanwhile."""
     Node.objects.filter(pk=worker.node_id).update(last_seen_at=Now())
-    return bool(
-        Worker.objects.filter(
-            pk=worker.pk, status__in=[Worker.Status.LIVE, Worker.Status.DRAINING]
-        ).update(last_seen_at=Now())
-    )
+    alive = Worker.objects.filter(pk=worker.pk, status__in=_ALIVE)
+    alive.update(last_seen_at=Now())
+    return alive.values_list("status", flat=True).first()
+
+
+@transaction.atomic
+def drain_worker(worker_id: int, *, actor: Actor, reason: str, now: datetime) -> None:
+    """live -> draining: what is in flight finishes, nothing more comes. Raises NotFound, Forbidden, Conflict."""
+    _turn(worker_id, "worker.drain", "live", "draining", actor=actor, reason=reason, now=now)
+
+
+@transaction.atomic
+def undrain_worker(worker_id: int, *, actor: Actor, reason: str, now: datetime) -> None:
+    """draining -> live. Raises NotFound, Forbidden, Conflict."""
+    _turn(worker_id, "worker.undrain", "draining", "live", actor=actor, reason=reason, now=now)
+    poke()
+
+
+def _turn(
+    worker_id: int,
+    action: str,
+    before: str,
+    after: str,
+    *,
+    actor: Actor,
+    reason: str,
+    now: datetime,
+) -> None:
+    require_anywhere(actor, Role.OPERATOR)
+    worker = Worker.objects.filter(pk=worker_id).first()
+    if worker is None:
+        raise NotFound(f"There is no worker {worker_id}.")
+    if not Worker.objects.filter(pk=worker_id, status=before).update(status=after):
+        raise Conflict(f"Worker {worker.name} is {worker.status}, not {before}.")
+    record_audit(actor, action, worker, project=None, now=now, details={"reason": reason})
+    for project_id in (
+        Run.objects.filter(status__in=Run.ACTIVE).values_list("project", flat=True).distinct()
+    ):
+        publish(fleet_topic(project_id), FleetChanged(what="workers"))
 
 
 @transaction.atomic
@@ -88,9 +131,7 @@ def retire_worker(worker: Worker, *, now: datetime) -> None:
 
 
 def _release(worker: Worker, status: str, *, now: datetime, sentence: str) -> None:
-    is_first = Worker.objects.filter(
-        pk=worker.pk, status__in=[Worker.Status.LIVE, Worker.Status.DRAINING]
-    ).update(status=status)
+    is_first = Worker.objects.filter(pk=worker.pk, status__in=_ALIVE).update(status=status)
     if not is_first:
         return
     held = list(Attempt.objects.filter(worker=worker, status__in=Attempt.IN_FLIGHT))

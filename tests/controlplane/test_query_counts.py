@@ -28,10 +28,13 @@ class World:
         self.run = factories.RunFactory(project=self.project)
         self.stage = factories.StageFactory(run=self.run, kind="eval", name="base")
         self.task_set = factories.TaskSetFactory(project=self.project)
-        self.group = factories.GroupFactory(stage=self.stage)
+        self.group = factories.GroupFactory(stage=self.stage, task__task_set=self.task_set)
         self.trajectory = factories.TrajectoryFactory(group=self.group)
         self.attempt = factories.AttemptFactory(trajectory=self.trajectory, running=True)
         self.failures = factories.FailureGroupFactory(project=self.project)
+        self.box = factories.SandboxFactory(
+            project=self.project, run_id=self.run.pk, attempt_id=self.attempt.pk
+        )
         self.trained = factories.StepFactory(stage=self.stage, done=True)
         self.user = member(Role.OPERATOR, self.project)
 
@@ -48,6 +51,23 @@ class World:
     def sandbox(self) -> None:
         attempt = self.attempt_of_a_new_trajectory()
         factories.SandboxFactory(project=self.project, run_id=self.run.pk, attempt_id=attempt.pk)
+
+    def failure_of_the_box(self) -> None:
+        factories.FailureFactory(
+            group=self.failures, run_id=self.run.pk, attempt_id=self.box.attempt_id
+        )
+
+    def attempt_on_the_task(self) -> None:
+        group = factories.GroupFactory(stage=self.stage, task=self.group.task)
+        trajectory = factories.TrajectoryFactory(group=group, completed=True)
+        factories.AttemptFactory(trajectory=trajectory, failed=True)
+
+    def sibling(self) -> None:
+        member = factories.TrajectoryFactory(group=self.group)
+        factories.AttemptFactory(trajectory=member, running=True)
+
+    def box(self) -> None:
+        factories.SandboxFactory(project=self.project, attempt_id=self.attempt.pk)
 
     def failure(self) -> None:
         attempt = self.attempt_of_a_new_trajectory()
@@ -113,14 +133,28 @@ ADD: dict[str, Callable[[World], object]] = {
         trajectory=w.trajectory, failed=True
     ),
     "trajectories/{trajectory}/turns": lambda w: factories.TurnFactory(attempt=w.attempt),
+    "trajectories/{trajectory}/skeleton": lambda w: factories.TurnFactory(attempt=w.attempt),
+    "trajectories/{trajectory}/log": lambda w: factories.TurnFactory(attempt=w.attempt),
+    "trajectories/{trajectory}/atif": lambda w: factories.TurnFactory(attempt=w.attempt),
+    "trajectories/{trajectory}/siblings": World.sibling,
+    "trajectories/{trajectory}/sandboxes": World.box,
     "engines": World.attempt_of_a_new_trajectory,
     "workers": World.attempt_of_a_new_trajectory,
     "nodes": World.attempt_of_a_new_trajectory,
+    "queues": World.attempt_of_a_new_trajectory,
     "sandboxes": World.sandbox,
-    "failures": lambda w: factories.FailureGroupFactory(project=w.project),
+    "sandboxes/fleet": World.sandbox,
+    "sandboxes/carpet": World.sandbox,
+    "sandboxes/{sandbox}": World.failure_of_the_box,
+    "failures": lambda w: factories.FailureFactory(group__project=w.project),
+    "failures/{group}": World.failure,
     "failures/{group}/members": World.failure,
     "task-sets": lambda w: factories.TaskFactory(task_set__project=w.project),
+    "task-sets/{task_set}": lambda w: factories.TaskFactory(task_set=w.task_set),
     "task-sets/{task_set}/tasks": lambda w: factories.TaskFactory(task_set=w.task_set),
+    "task-sets/{task_set}/tasks/{task}": World.attempt_on_the_task,
+    "evals": lambda w: factories.StageFactory(run=w.run, kind="eval"),
+    "evals/compare?arms={stage}": World.attempt_of_a_new_trajectory,
 }
 # One row, or nothing from the database.
 SINGLE = {
@@ -129,12 +163,17 @@ SINGLE = {
     "metric-catalogue",
     "openapi.json",
     "runs/{run}/recipe",
-    "failures/{group}",
+    "trajectories/{trajectory}/turns/{turn}/text",
+    "trajectories/{trajectory}/patch",
+    "trajectories/{trajectory}/tests",
+    "trajectories/{trajectory}/tokens",
 }
 
 
 def test_every_read_of_the_api_is_measured() -> None:
-    assert set(ADD) | SINGLE == {path for method, path in ROUTES if method == "GET"}
+    assert {path.partition("?")[0] for path in ADD} | SINGLE == {
+        path for method, path in ROUTES if method == "GET"
+    }
 
 
 def _queries(client: APIClient, url: str) -> list[str]:
@@ -155,6 +194,9 @@ def test_a_page_of_twenty_costs_the_queries_of_a_page_of_one(path: str) -> None:
         group=world.failures.pk,
         step=world.trained.pk,
         task_set=world.task_set.pk,
+        task=world.group.task_id,
+        sandbox=world.box.pk,
+        stage=world.stage.pk,
     )
     ADD[path](world)
     of_one = _queries(client, url)

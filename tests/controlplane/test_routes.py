@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from django.core.management import call_command
 from django.urls import URLPattern, URLResolver
+from django.utils import timezone
 from drf_spectacular.generators import SchemaGenerator
 
 from controlplane import urls
 from controlplane.accounts.models import Role
 from controlplane.accounts.services.tokens import issue_token
-from runs.models import Run
+from runs.models import Run, Task, Worker
 from tests import factories, scenario
 from tests.factories import NOW
 from tests.scenario import Scenario
@@ -40,6 +42,10 @@ class Route:
     ok: int = 200
     body: dict[str, Any] = field(default_factory=dict)
     arrange: Arrange | None = None
+    query: str = ""
+
+
+REASON = {"reason": "because"}
 
 
 def _run_is(status: str) -> Arrange:
@@ -52,6 +58,17 @@ def _run_is(status: str) -> Arrange:
 
 def _an_rl_stage_runs(scene: Scenario) -> None:
     factories.StageFactory(run=Run.objects.get(pk=scene.rows["run"]))
+
+
+def _worker_is(status: str) -> Arrange:
+    def arrange(scene: Scenario) -> None:
+        Worker.objects.filter(pk=scene.rows["worker"]).update(status=status)
+
+    return arrange
+
+
+def _task_is_quarantined(scene: Scenario) -> None:
+    Task.objects.filter(pk=scene.rows["task"]).update(quarantined_at=NOW)
 
 
 LIST = Route(outsider=200)
@@ -111,13 +128,34 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "trajectories/{trajectory}/sandboxes"): Route(),
     ("GET", "engines"): LIST,
     ("GET", "workers"): OPEN,  # machines belong to no project
+    ("POST", "workers/{worker}/drain"): Route(least="operator", outsider=None, body=REASON),
+    ("POST", "workers/{worker}/undrain"): Route(
+        least="operator", outsider=None, body=REASON, arrange=_worker_is("draining")
+    ),
     ("GET", "nodes"): OPEN,
+    ("GET", "queues"): OPEN,
     ("GET", "sandboxes"): LIST,
+    ("GET", "sandboxes/fleet"): OPEN,
+    ("GET", "sandboxes/carpet"): OPEN,
+    ("GET", "sandboxes/{sandbox}"): Route(),
     ("GET", "failures"): LIST,
     ("GET", "failures/{group}"): Route(),
     ("GET", "failures/{group}/members"): Route(),
+    ("POST", "failures/{group}/resolve"): Route(least="operator", body=REASON),
+    ("POST", "failures/{group}/reopen"): Route(least="operator", body=REASON),
+    ("POST", "failures/{group}/ignore"): Route(
+        least="operator", body={**REASON, "until": (timezone.now() + timedelta(days=1)).isoformat()}
+    ),
     ("GET", "task-sets"): LIST,
+    ("GET", "task-sets/{task_set}"): Route(),
     ("GET", "task-sets/{task_set}/tasks"): Route(),
+    ("GET", "task-sets/{task_set}/tasks/{task}"): Route(),
+    ("POST", "task-sets/{task_set}/tasks/{task}/quarantine"): Route(least="operator", body=REASON),
+    ("POST", "task-sets/{task_set}/tasks/{task}/release"): Route(
+        least="operator", body=REASON, arrange=_task_is_quarantined
+    ),
+    ("GET", "evals"): LIST,
+    ("GET", "evals/compare"): Route(query="arms={stage}"),
     ("GET", "openapi.json"): OPEN,
 }
 # What has a test of its own: login is for anonymous people, a token is its owner's alone.
@@ -165,7 +203,7 @@ def _call(scene: Scenario, who: str, key: tuple[str, str]) -> Any:
         name: scene.recipe_source if value == "RECIPE" else value
         for name, value in route.body.items()
     }
-    url = f"/api/v1/{pattern.format(**scene.rows)}"
+    url = f"/api/v1/{pattern.format(**scene.rows)}?{route.query.format(**scene.rows)}"
     client = scene.client(who)
     return getattr(client, method.lower())(url, sent if method != "GET" else None, format="json")
 

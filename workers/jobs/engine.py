@@ -187,7 +187,7 @@ class _Engine:
         """The engine's load; a few unanswered looks in a row mean that it is gone."""
         assert self.client is not None
         try:
-            return self.client.loads(), 0
+            return load_of(self.client.loads()), 0
         except Failure:
             if num_failed + 1 >= MAX_FAILED_CHECKS:
                 raise
@@ -196,6 +196,32 @@ class _Engine:
     def stop(self) -> None:
         if self.server is not None:
             self.server.stop()
+
+
+# What is kept of /v1/loads, under our names; a server that does not say one of them leaves it out.
+LOAD = {
+    "num_running_reqs": "running",
+    "num_waiting_reqs": "queued",
+    "token_usage": "token_usage",
+    "num_used_tokens": "used_tokens",
+    "max_total_num_tokens": "max_tokens",
+    "gen_throughput": "gen_throughput",
+    "cache_hit_rate": "cache_hit_rate",
+    "max_running_requests": "max_running",
+    "longest_req_tokens": "longest_tokens",
+}
+
+
+def load_of(answer: dict[str, Any]) -> dict[str, float]:
+    """The figures of an engine. Without an aggregate ranks are added up; of a share the worst rank counts."""
+    ranks = [answer["aggregate"]] if "aggregate" in answer else answer.get("loads", [])
+    load: dict[str, float] = {}
+    for theirs, ours in LOAD.items():
+        said = [float(rank[theirs]) for rank in ranks if isinstance(rank.get(theirs), int | float)]
+        if said:
+            is_worst = ours in ("token_usage", "cache_hit_rate", "longest_tokens")
+            load[ours] = max(said) if is_worst else sum(said)
+    return load
 
 
 class ServerDied(OSError):

@@ -109,6 +109,9 @@ class Runtime:
         self._stopping = threading.Event()
         self._renewed_at = time.monotonic()
         self.worker: Worker | None = None
+        self.consumer: Any = None
+        """Celery's; it takes from the queue of this kind, unless the worker is draining."""
+        self._is_taking = True
 
     @property
     def row(self) -> Worker:
@@ -167,7 +170,8 @@ class Runtime:
         with self._lock:
             held = list(self._leases.values())
             stage = self._stage
-        is_known = workers.beat(self.row)
+        status = workers.beat(self.row)
+        self._take(status != Worker.Status.DRAINING)
         ids = [lease.attempt_id for lease in held]
         states = attempts.renew_attempts(self.row, ids) if held else {}
         for lease in held:
@@ -183,9 +187,17 @@ class Runtime:
                     stage.kill()  # a step may take longer than a stop
             except LeaseLost:
                 self._lose_stage(stage)
-        if not is_known:
+        if status is None:
             log.warning("this worker was given up for lost: registering anew")
             self._register()
+
+    def _take(self, is_wanted: bool) -> None:  # noqa: FBT001 - reads as a sentence
+        """Jobs from the queue, or none while the worker is draining."""
+        if self.consumer is None or is_wanted == self._is_taking:
+            return
+        turn = self.consumer.add_task_queue if is_wanted else self.consumer.cancel_task_queue
+        self.consumer.call_soon(turn, self.kind)
+        self._is_taking = is_wanted
 
     def _lose_stage(self, stage: StageLease) -> None:
         if not stage.is_lost:
@@ -269,6 +281,7 @@ def build(sender: Any, **_: object) -> None:
 @worker_ready.connect
 def start(sender: Any, **_: object) -> None:
     if _runtime:
+        _runtime[0].consumer = sender
         _runtime[0].start()
         # Celery looks for jobs when its loop turns; without a timer a full worker sleeps on when a slot is free.
         sender.timer.call_repeatedly(LOOK_S, lambda: None)
