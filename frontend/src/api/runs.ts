@@ -1,8 +1,18 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 
 import { answer, api, present } from "./client";
+import type { RunDetail } from "./types";
 
-export const runsQuery = (filter: { status?: string | undefined } = {}) =>
+/** The same words in the address of the page and in the query of the API. */
+export type RunFilter = {
+  status?: string | undefined;
+  name?: string | undefined;
+  recipe?: string | undefined;
+  project?: string | undefined;
+  sort?: string | undefined;
+};
+
+export const runsQuery = (filter: RunFilter = {}) =>
   infiniteQueryOptions({
     queryKey: ["runs", filter],
     queryFn: ({ pageParam, signal }) =>
@@ -88,9 +98,18 @@ export const recipesQuery = () =>
     },
   });
 
+export const recipeSchemaQuery = () =>
+  queryOptions({
+    queryKey: ["recipe-schema"],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/recipe-schema", { signal })),
+    staleTime: Infinity,
+  });
+
+type Checked = { source: string; from_checkpoint?: number };
+
 export function usePreflight(project: string) {
   return useMutation({
-    mutationFn: (source: string) => answer(api.POST("/api/v1/preflight", { body: { source, project } })),
+    mutationFn: (body: Checked) => answer(api.POST("/api/v1/preflight", { body: { ...body, project } })),
   });
 }
 
@@ -98,13 +117,32 @@ export function usePreflight(project: string) {
 export function useLaunchRun(project: string) {
   const queryClient = useQueryClient();
   return useMutation({
-    mutationFn: ({ key, ...body }: { key: string; source: string; name?: string }) =>
+    mutationFn: ({ key, ...body }: Checked & { key: string; name?: string; from_run?: number }) =>
       answer(api.POST("/api/v1/runs", { body: { ...body, project }, params: { header: { "Idempotency-Key": key } } })),
     onSuccess: () => queryClient.invalidateQueries({ queryKey: ["runs"] }),
   });
 }
 
-export type RunCommand = "pause" | "unpause" | "resume" | "stop";
+export const checkpointsQuery = (run: number) =>
+  queryOptions({
+    queryKey: ["run", run, "checkpoints"],
+    queryFn: async ({ signal }) => {
+      const call = { params: { path: { run }, query: { limit: 500 } }, signal };
+      const page = await answer(api.GET("/api/v1/runs/{run}/checkpoints", call));
+      return page.results;
+    },
+  });
+
+export const resumesQuery = (run: number) =>
+  queryOptions({
+    queryKey: ["run", run, "resumes"],
+    queryFn: async ({ signal }) => {
+      const found = await answer(api.GET("/api/v1/runs/{run}/resumes", { params: { path: { run } }, signal }));
+      return found.resumes;
+    },
+  });
+
+export type RunCommand = RunDetail["commands"][number]["command"];
 
 /** Not optimistic: the button is busy until the server's own state comes back. */
 export function useRunCommand(run: number) {
@@ -121,6 +159,8 @@ export function useRunCommand(run: number) {
           return answer(api.POST("/api/v1/runs/{run}/resume", call));
         case "stop":
           return answer(api.POST("/api/v1/runs/{run}/stop", call));
+        case "checkpoint":
+          return answer(api.POST("/api/v1/runs/{run}/checkpoint", call));
       }
     },
     onSuccess: (detail) => {

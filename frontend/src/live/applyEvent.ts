@@ -15,14 +15,22 @@ export function staleKeys(event: LiveEvent): QueryKey[] {
   switch (event.type) {
     case "run_changed":
     case "stage_changed":
-      return [["run", event.run, "detail"], ["run", event.run, "evals"], ["runs"]];
+      return [
+        ["run", event.run, "detail"],
+        ["run", event.run, "overview"],
+        ["run", event.run, "evals"],
+        ["run", event.run, "checkpoints"],
+        ["run", event.run, "resumes"],
+        ["runs"],
+      ];
     case "step_changed":
-      return [["run", event.run, "steps"], ["run", event.run, "detail"], ["run", event.run, "groups"]];
+      return [["run", event.run, "steps"], ["run", event.run, "detail"], ["run", event.run, "overview"], ["run", event.run, "groups"]];
     case "trajectory_changed":
       return [
         ["trajectories", event.run],
         ["trajectory", event.trajectory, "detail"],
         ["run", event.run, "detail"],
+        ["run", event.run, "overview"],
         ["run", event.run, "groups"],
       ];
     case "event_added":
@@ -60,25 +68,26 @@ export function staleKeysOfTopic(topic: string, moved: readonly string[]): Query
 
 function staleKeysOfRun(run: number, cursor: string): QueryKey[] {
   const detail = ["run", run, "detail"];
+  const overview = ["run", run, "overview"];
   switch (cursor) {
     case "metrics":
     case "events":
       return [["run", run, cursor]];
     case "steps":
-      return [detail, ["run", run, "steps"]];
+      return [detail, overview, ["run", run, "steps"]];
     case "groups":
-      return [["run", run, "groups"]];
+      return [overview, ["run", run, "groups"]];
     case "trajectories":
     case "finished":
     case "attempts":
-      return [detail, ["trajectories", run], ["run", run, "groups"], ["run", run, "evals"]];
+      return [detail, overview, ["trajectories", run], ["run", run, "groups"], ["run", run, "evals"]];
     case "engines":
-      return [["engines"]];
+      return [overview, ["engines"]];
     case "run":
     case "resume":
     case "weight_version":
     case "stages":
-      return [detail, ["run", run, "evals"]];
+      return [detail, overview, ["run", run, "evals"]];
     default:
       return [["run", run], ["trajectories", run]];
   }
