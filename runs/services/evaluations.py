@@ -51,21 +51,29 @@ def evaluate(rewards: dict[str, list[float | None]]) -> dict[str, Any]:
     }
 
 
+def compared(result: dict[str, Any], before: Stage | None) -> dict[str, Any]:
+    """The result with its paired difference to an earlier evaluation of the same tasks."""
+    if before is None or before.result.get("per_task", {}).keys() != result["per_task"].keys():
+        return result
+    first, second = before.result["per_task"], result["per_task"]
+    difference = paired_difference([first[k] for k in second], list(second.values()))
+    return {**result, "paired": {"against": before.name, **asdict(difference)}}
+
+
+def sentence_of(name: str, result: dict[str, Any]) -> str:
+    return (
+        f"Evaluation {name}: pass@1 {result['pass_at_1']:.3f} "
+        f"[{result['low']:.3f}, {result['high']:.3f}] on {result['tasks']} tasks, "
+        f"{result['attempts']} valid attempts, {result['invalid']} invalid."
+    )
+
+
 def finish_evaluation(stage: Stage, *, now: datetime) -> None:
     """running -> succeeded, with the result; the paired difference to the evaluation before it."""
-    result = evaluate(rewards_by_task(stage))
     before = (
         stage.run.stages.filter(kind=Stage.Kind.EVAL, index__lt=stage.index, status="succeeded")
         .order_by("-index")
         .first()
     )
-    if before is not None and before.result.get("per_task", {}).keys() == result["per_task"].keys():
-        first, second = before.result["per_task"], result["per_task"]
-        difference = paired_difference([first[k] for k in second], list(second.values()))
-        result["paired"] = {"against": before.name, **asdict(difference)}
-    sentence = (
-        f"Evaluation {stage.name}: pass@1 {result['pass_at_1']:.3f} "
-        f"[{result['low']:.3f}, {result['high']:.3f}] on {result['tasks']} tasks, "
-        f"{result['attempts']} valid attempts, {result['invalid']} invalid."
-    )
-    finish_stage(stage, result, now=now, sentence=sentence)
+    result = compared(evaluate(rewards_by_task(stage)), before)
+    finish_stage(stage, result, now=now, sentence=sentence_of(stage.name, result))

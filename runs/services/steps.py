@@ -159,7 +159,7 @@ def report_update(
     step = Step.objects.select_related("run").get(pk=step_id)
     step.move(
         Step.Status.PUBLISHING,
-        metrics={name: _storable(value) for name, value in metrics.items()},
+        metrics=storable_metrics(metrics),
         wait_s=wait_s,
         logprob_s=logprob_s,
         update_s=update_s,
@@ -172,9 +172,9 @@ def report_update(
     announce(step)
 
 
-def _storable(value: float) -> float | str:
+def storable_metrics(metrics: Mapping[str, float]) -> dict[str, float | str]:
     """JSON knows no NaN and no infinity: their names, which float() reads back."""
-    return value if math.isfinite(value) else str(value)
+    return {name: v if math.isfinite(v) else str(v) for name, v in metrics.items()}
 
 
 @transaction.atomic

@@ -48,7 +48,7 @@ class AttemptTurns:
     turns: Sequence[TurnValues]
 
 
-_COPY = (
+COPY_TURNS = (
     "COPY runs_turn (attempt_id, index, started_at, llm_s, queue_s, exec_s, action, command, observation, log,"
     " exit_code, finish_reason, prompt_tokens, output_tokens, cached_tokens, version_min,"
     " version_max, is_timed_out, truncated_bytes) FROM STDIN"
@@ -86,7 +86,7 @@ def _copy(batch: Sequence[AttemptTurns], *, is_again: bool = False) -> set[int]:
                     [entry.attempt_id, indexes],
                 )
         # Django's cursor hands COPY through as psycopg's: its errors would not be DatabaseErrors
-        with connection.wrap_database_errors, cursor.copy(_COPY) as copy:
+        with connection.wrap_database_errors, cursor.copy(COPY_TURNS) as copy:
             for entry in kept:
                 for turn in entry.turns:
                     copy.write_row((entry.attempt_id, *turn))
