@@ -1,6 +1,6 @@
 from django.urls import path
 
-from runs.api.views import checkpoints, fleet, inspector, overview, runs, trajectories
+from runs.api.views import checkpoints, exports, fleet, inspector, metrics, overview, runs, trajectories
 from runs.services.failures import reopen_group, resolve_group
 from runs.services.runs import (
     pause_run,
@@ -17,7 +17,7 @@ urlpatterns = [
     path("recipes/<slug:name>", runs.RecipeDetail.as_view()),
     path("recipe-schema", runs.RecipeSchema.as_view()),
     path("preflight", runs.PreflightView.as_view()),
-    path("metric-catalogue", runs.MetricCatalogue.as_view()),
+    path("metric-catalogue", metrics.MetricCatalogue.as_view()),
     path("runs", runs.RunList.as_view()),
     path("runs/<int:run>", runs.RunDetail.as_view()),
     path("runs/<int:run>/overview", overview.RunOverview.as_view()),
@@ -30,9 +30,13 @@ urlpatterns = [
     path("runs/<int:run>/stages", runs.StageList.as_view()),
     path("runs/<int:run>/steps", runs.StepList.as_view()),
     path("runs/<int:run>/steps/<int:step>", overview.StepDetail.as_view()),
-    path("runs/<int:run>/metrics", runs.MetricList.as_view()),
+    path("runs/<int:run>/metrics", metrics.MetricList.as_view()),
+    path("runs/<int:run>/metric-names", metrics.MetricNames.as_view()),
+    path("runs/<int:run>/series", metrics.SeriesSet.as_view()),
     path("runs/<int:run>/groups", trajectories.RunGroupList.as_view()),
     path("runs/<int:run>/trajectories", trajectories.RunTrajectoryList.as_view()),
+    path("runs/<int:run>/trajectories/facets", exports.TrajectoryFacets.as_view()),
+    path("runs/<int:run>/trajectories/export", exports.TrajectoryExport.as_view()),
     path("runs/<int:run>/checkpoints", checkpoints.CheckpointList.as_view()),
     path("runs/<int:run>/resumes", checkpoints.ResumeList.as_view()),
     path("runs/<int:run>/engines", fleet.RunEngineList.as_view()),
@@ -40,6 +44,7 @@ urlpatterns = [
     path("runs/<int:run>/event-kinds", overview.EventKindList.as_view()),
     path("runs/<int:run>/evals", runs.EvaluationList.as_view()),
     path("groups", trajectories.GroupList.as_view()),
+    path("groups/<int:group_id>", trajectories.GroupDetail.as_view()),
     path("trajectories", trajectories.TrajectoryList.as_view()),
     path("trajectories/<int:trajectory>", trajectories.TrajectoryDetail.as_view()),
     path("trajectories/<int:trajectory>/turns", trajectories.TurnList.as_view()),

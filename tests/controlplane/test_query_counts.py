@@ -48,6 +48,11 @@ class World:
             engine=factories.EngineFactory(run=self.run),
         )
 
+    def member_of_the_group(self) -> None:
+        trajectory = factories.TrajectoryFactory(group=self.group, completed=True)
+        attempt = factories.AttemptFactory(trajectory=trajectory, completed=True, number=1)
+        factories.TurnFactory(attempt=attempt, index=0)
+
     def sandbox(self) -> None:
         attempt = self.attempt_of_a_new_trajectory()
         factories.SandboxFactory(project=self.project, run_id=self.run.pk, attempt_id=attempt.pk)
@@ -62,7 +67,7 @@ class World:
         trajectory = factories.TrajectoryFactory(group=group, completed=True)
         factories.AttemptFactory(trajectory=trajectory, failed=True)
 
-    def sibling(self) -> None:
+    def member_of_the_group(self) -> None:
         member = factories.TrajectoryFactory(group=self.group)
         factories.AttemptFactory(trajectory=member, running=True)
 
@@ -102,6 +107,10 @@ class World:
         self.failure()
         self.step()
 
+    def point_of_a_new_curve(self) -> None:
+        name = f"train/{self.run.metric_points.count()}"
+        factories.MetricPointFactory(run=self.run, name=name)
+
     def step(self) -> None:
         factories.StepFactory(stage=self.stage, done=True, started_at=NOW + timedelta(minutes=1))
 
@@ -119,14 +128,18 @@ ADD: dict[str, Callable[[World], object]] = {
     "runs/{run}/steps": World.step,
     "runs/{run}/steps/{step}": World.member_of_the_step,
     "runs/{run}/metrics": lambda w: factories.MetricPointFactory(run=w.run),
+    "runs/{run}/metric-names": lambda w: factories.MetricPointFactory(run=w.run),
+    "runs/{run}/series": World.point_of_a_new_curve,
     "runs/{run}/groups": lambda w: factories.GroupFactory(stage=w.stage),
     "runs/{run}/trajectories": World.attempt_of_a_new_trajectory,
+    "runs/{run}/trajectories/facets": World.attempt_of_a_new_trajectory,
     "runs/{run}/checkpoints": lambda w: factories.CheckpointFactory(stage=w.stage),
     "runs/{run}/resumes": World.step,
     "runs/{run}/engines": lambda w: factories.EngineFactory(run=w.run),
     "runs/{run}/events": lambda w: factories.EventFactory(run=w.run),
     "runs/{run}/event-kinds": lambda w: factories.EventFactory(run=w.run, kind="run_started"),
     "runs/{run}/evals": World.attempt_of_a_new_trajectory,
+    "groups/{group_id}": World.member_of_the_group,
     "groups": lambda w: factories.GroupFactory(stage=w.stage),
     "trajectories": World.attempt_of_a_new_trajectory,
     "trajectories/{trajectory}": lambda w: factories.AttemptFactory(
@@ -136,7 +149,7 @@ ADD: dict[str, Callable[[World], object]] = {
     "trajectories/{trajectory}/skeleton": lambda w: factories.TurnFactory(attempt=w.attempt),
     "trajectories/{trajectory}/log": lambda w: factories.TurnFactory(attempt=w.attempt),
     "trajectories/{trajectory}/atif": lambda w: factories.TurnFactory(attempt=w.attempt),
-    "trajectories/{trajectory}/siblings": World.sibling,
+    "trajectories/{trajectory}/siblings": World.member_of_the_group,
     "trajectories/{trajectory}/sandboxes": World.box,
     "engines": World.attempt_of_a_new_trajectory,
     "workers": World.attempt_of_a_new_trajectory,
@@ -162,6 +175,7 @@ SINGLE = {
     "recipe-schema",
     "metric-catalogue",
     "openapi.json",
+    "runs/{run}/trajectories/export",  # a stream: tests/runs/api/test_exports.py counts
     "runs/{run}/recipe",
     "trajectories/{trajectory}/turns/{turn}/text",
     "trajectories/{trajectory}/patch",
@@ -192,6 +206,7 @@ def test_a_page_of_twenty_costs_the_queries_of_a_page_of_one(path: str) -> None:
         run=world.run.pk,
         trajectory=world.trajectory.pk,
         group=world.failures.pk,
+        group_id=world.group.pk,
         step=world.trained.pk,
         task_set=world.task_set.pk,
         task=world.group.task_id,

@@ -174,6 +174,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/groups/{group_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description A group with its members side by side: what each ran, left and was graded. */
+        get: operations["get_groups_by_group_id"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/limits": {
         parameters: {
             query?: never;
@@ -249,7 +266,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Every curve: its unit, its definition, its population. */
+        /** @description Every curve that there may be: its label, unit, definition and population. */
         get: operations["get_metric_catalogue"];
         put?: never;
         post?: never;
@@ -533,6 +550,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/metric-names": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Every curve of the run: what it means, how many points it has, its last value. */
+        get: operations["get_runs_by_run_metric_names"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/metrics": {
         parameters: {
             query?: never;
@@ -540,7 +574,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** @description Curves by name (`?name=a,b`), or all of them. */
+        /** @description Stored points by name (`?name=a,b`), or all of them. */
         get: operations["get_runs_by_run_metrics"];
         put?: never;
         post?: never;
@@ -635,6 +669,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Curves as a chart draws them: what counts, on an axis, smoothed, in buckets that keep every spike. */
+        get: operations["get_runs_by_run_series"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/stages": {
         parameters: {
             query?: never;
@@ -712,6 +763,40 @@ export interface paths {
         };
         /** @description Trajectories of a run, newest first. */
         get: operations["get_runs_by_run_trajectories"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/trajectories/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Every trajectory of a filter, streamed: NDJSON (rows of the list), CSV or Parquet (flat). Never cut. */
+        get: operations["get_runs_by_run_trajectories_export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/trajectories/facets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Totals of a filter over its whole list, and how many rows each value of a facet would leave. */
+        get: operations["get_runs_by_run_trajectories_facets"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1461,6 +1546,16 @@ export interface components {
         };
         /** @enum {string} */
         Bucket: "untried" | "never" | "sometimes" | "always";
+        /** @description Columns of equal length, ascending in x, which is that of a bucket's last point. last, mean, low and high are over the bucket's finite values, and null where it has none; count is of all. */
+        Buckets: {
+            x: number[];
+            last: (number | null)[];
+            mean: (number | null)[];
+            low: (number | null)[];
+            high: (number | null)[];
+            count: number[];
+            non_finite: components["schemas"]["NonFinite"][];
+        };
         /** @description Groups that are ready and wait for a step. Ages are of the group that has waited longest. */
         Buffer: {
             num_ready: number;
@@ -1477,6 +1572,11 @@ export interface components {
         };
         /** @enum {string} */
         CancelReason: "" | "stale" | "group_released" | "run_stopped" | "superseded";
+        /** @description The 1st and the 99th percentile of the finite values in range. */
+        Central: {
+            low: number;
+            high: number;
+        };
         /** @description One finding of the preflight; an error refuses the launch. `remedy` says what to do about it. */
         Check: {
             name: string;
@@ -1525,6 +1625,14 @@ export interface components {
         };
         /** @enum {string} */
         CheckpointStatus: "writing" | "complete" | "pruned" | "corrupt";
+        /** @description What a member ran in a turn; cut at 2,000 characters. */
+        Command: {
+            turn: number;
+            command: string;
+            exit_code: number | null;
+            llm_s: number;
+            exec_s: number;
+        };
         /** @enum {string} */
         CommandName: "pause" | "unpause" | "checkpoint" | "resume" | "stop";
         CommandRequest: {
@@ -1798,6 +1906,20 @@ export interface components {
             value: string;
             num_failures: number;
         };
+        /** @description What a filter of trajectories holds, and what each value of its facets would. */
+        Facets: {
+            totals: components["schemas"]["Totals"];
+            facets: components["schemas"]["FacetsByWord"];
+        };
+        /** @description By the word of the filter, the most frequent value first. */
+        FacetsByWord: {
+            outcome: components["schemas"]["FacetValue"][];
+            stop_reason: components["schemas"]["FacetValue"][];
+            stage: components["schemas"]["FacetValue"][];
+            repository: components["schemas"]["FacetValue"][];
+            driver: components["schemas"]["FacetValue"][];
+            failure: components["schemas"]["FacetValue"][];
+        };
         /** @description One thing that the infrastructure did, and the trajectory it happened to. */
         Failure: {
             id: number;
@@ -1955,7 +2077,7 @@ export interface components {
             output?: string;
             duration_s?: number;
         };
-        /** @description The sibling trajectories of one task; statistics are over valid members only. */
+        /** @description The sibling trajectories of one task; statistics are over valid members only. zero_gradient says why no gradient comes from it, once its members have ended. */
         Group: {
             id: number;
             run: number;
@@ -1964,6 +2086,7 @@ export interface components {
             index: number;
             status: components["schemas"]["GroupStatus"];
             drop_reason: components["schemas"]["DropReason"];
+            zero_gradient: components["schemas"]["ZeroGradient"];
             resume: number;
             opened_version: number;
             oldest_version: number | null;
@@ -1973,10 +2096,39 @@ export interface components {
             reward_mean: number | null;
             reward_std: number | null;
             step: number | null;
+            step_index: number | null;
             /** Format: date-time */
             opened_at: string;
             ready_at: string | null;
             finished_at: string | null;
+        };
+        /** @description A group with its members in their order. Of a group that is trained: how rewards become advantages, and how many valid members that needs. */
+        GroupDetail: {
+            id: number;
+            run: number;
+            stage: string;
+            task: components["schemas"]["TaskBrief"];
+            index: number;
+            status: components["schemas"]["GroupStatus"];
+            drop_reason: components["schemas"]["DropReason"];
+            zero_gradient: components["schemas"]["ZeroGradient"];
+            resume: number;
+            opened_version: number;
+            oldest_version: number | null;
+            num_members: number;
+            num_ended: number;
+            num_valid: number | null;
+            reward_mean: number | null;
+            reward_std: number | null;
+            step: number | null;
+            step_index: number | null;
+            /** Format: date-time */
+            opened_at: string;
+            ready_at: string | null;
+            finished_at: string | null;
+            estimator: ("grpo" | "dr_grpo" | "rloo") | null;
+            min_valid: number | null;
+            members: components["schemas"]["Member"][];
         };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         GroupPage: {
@@ -2126,19 +2278,13 @@ export interface components {
             projects: components["schemas"]["Project"][];
             csrf: string;
         };
-        /** @description A trajectory of the batch. reward is None where the infrastructure failed it: then it was not trained. */
+        /** @description A member with what its newest attempt ran and left; is_cut: the patch or the turns go on. */
         Member: {
-            id: number;
-            index: number;
-            status: components["schemas"]["TrajectoryStatus"];
-            reward: number | null;
-            advantage: number | null;
-            stop_reason: components["schemas"]["StopReason"];
-            num_turns: number;
-            output_tokens: number;
-            version_min: number | null;
-            version_max: number | null;
-            attempts: components["schemas"]["Span"][];
+            trajectory: components["schemas"]["Trajectory"];
+            commands: components["schemas"]["Command"][];
+            patch: string;
+            grade: components["schemas"]["Grade"];
+            is_cut: boolean;
         };
         MetricCatalogue: {
             metrics: components["schemas"]["MetricDefinition"][];
@@ -2146,9 +2292,27 @@ export interface components {
         /** @description What a curve means. population: whose trajectories or tokens it is taken over. */
         MetricDefinition: {
             name: string;
+            label: string;
+            group: string;
             unit: string;
             definition: string;
             population: components["schemas"]["Population"];
+        };
+        /** @description A curve that a run has; `last` is the last value of its newest life. thresholds: lines to hold it against. */
+        MetricName: {
+            name: string;
+            label: string;
+            group: string;
+            unit: string;
+            definition: string;
+            population: components["schemas"]["Population"];
+            thresholds: components["schemas"]["Threshold"][];
+            num_points: number;
+            last: number | components["schemas"]["NonFinite"];
+            last_step: number;
+        };
+        MetricNames: {
+            metrics: components["schemas"]["MetricName"][];
         };
         /** @description One point; what JSON cannot hold is a word, so that no NaN is ever lost. */
         MetricPoint: {
@@ -2224,6 +2388,8 @@ export interface components {
             name: string;
             changes: components["schemas"]["Difference"][];
         };
+        /** @enum {string} */
+        Outcome: "solved" | "unsolved" | "invalid" | "running" | "cancelled";
         /** @description One entry a turn in every column. offset_s counts from the attempt's start. */
         OutlineColumns: {
             index: number[];
@@ -2814,6 +2980,24 @@ export interface components {
             excluded: number | null;
             solved: number;
         };
+        /** @description A curve's effective history on an axis: the highest resume of each step; `ghosts` is what was superseded. is_raw: every bucket is one point. num_points: of the effective history in range; num_unplaced: those that have no place on this axis, as SFT steps on trajectories. smooth: from full resolution, at each bucket's end. */
+        Series: {
+            name: string;
+            label: string;
+            unit: string;
+            is_raw: boolean;
+            num_points: number;
+            num_unplaced: number;
+            buckets: components["schemas"]["Buckets"];
+            smooth: (number | null)[];
+            ghosts: components["schemas"]["Buckets"];
+            resumes: components["schemas"]["Resume"][];
+            central: components["schemas"]["Central"] | null;
+        };
+        SeriesSet: {
+            x: components["schemas"]["XAxis"];
+            series: components["schemas"]["Series"][];
+        };
         SftStage: {
             /**
              * @description Imitates traces. (enum property replaced by openapi-typescript)
@@ -3283,6 +3467,11 @@ export interface components {
         };
         /** @enum {string} */
         TextPart: "action" | "command" | "observation" | "log";
+        /** @description A line to hold a curve against: a limit of the recipe, or a figure of the article. */
+        Threshold: {
+            label: string;
+            value: number;
+        };
         /** @description Good for one connection to /ws/live?ticket=... within 30 seconds. */
         Ticket: {
             ticket: string;
@@ -3400,6 +3589,17 @@ export interface components {
             dropped: components["schemas"]["NamedCount"][];
             trainer: components["schemas"]["TrainerNow"];
         };
+        /** @description Over every trajectory of the filter; reward_mean over the valid ones, hours of newest attempts that ended. */
+        Totals: {
+            count: number;
+            valid: number;
+            solved: number;
+            reward_mean: number | null;
+            turns: number;
+            prompt_tokens: number;
+            output_tokens: number;
+            hours: number;
+        };
         Trainer: {
             /**
              * @description What takes the optimizer's steps.
@@ -3435,7 +3635,7 @@ export interface components {
             since: string | null;
             weight_version: number;
         };
-        /** @description One sample of the policy. `failure` and `attempt_status` are those of its newest attempt. */
+        /** @description One sample of the policy. What ran it (attempt_status, failure, timings, driver, engine, queue_s, started_at, duration_s) is of its newest attempt; timings are seconds by start, setup, llm, exec, verify, teardown. staleness is in weight versions from its oldest token to the trainer, where it was trained. num_turns goes on while it runs. */
         Trajectory: {
             id: number;
             run: number;
@@ -3444,6 +3644,7 @@ export interface components {
             task: components["schemas"]["TaskBrief"];
             index: number;
             status: components["schemas"]["TrajectoryStatus"];
+            outcome: components["schemas"]["Outcome"];
             attempt_status: components["schemas"]["AttemptStatus"] | null;
             num_attempts: number;
             reward: number | null;
@@ -3454,10 +3655,23 @@ export interface components {
             output_tokens: number;
             version_min: number | null;
             version_max: number | null;
+            step: number | null;
+            step_index: number | null;
+            staleness: number | null;
             failure: components["schemas"]["FailureBrief"] | null;
+            failure_group: number | null;
+            fingerprint: string | null;
+            driver: string | null;
+            engine: number | null;
+            timings: {
+                [key: string]: number;
+            };
+            queue_s: number | null;
             duration_s: number | null;
+            llm_share: number | null;
             /** Format: date-time */
             created_at: string;
+            started_at: string | null;
             finished_at: string | null;
         };
         TrajectoryChanged: {
@@ -3479,6 +3693,7 @@ export interface components {
             task: components["schemas"]["TaskBrief"];
             index: number;
             status: components["schemas"]["TrajectoryStatus"];
+            outcome: components["schemas"]["Outcome"];
             attempt_status: components["schemas"]["AttemptStatus"] | null;
             num_attempts: number;
             reward: number | null;
@@ -3489,10 +3704,23 @@ export interface components {
             output_tokens: number;
             version_min: number | null;
             version_max: number | null;
+            step: number | null;
+            step_index: number | null;
+            staleness: number | null;
             failure: components["schemas"]["FailureBrief"] | null;
+            failure_group: number | null;
+            fingerprint: string | null;
+            driver: string | null;
+            engine: number | null;
+            timings: {
+                [key: string]: number;
+            };
+            queue_s: number | null;
             duration_s: number | null;
+            llm_share: number | null;
             /** Format: date-time */
             created_at: string;
+            started_at: string | null;
             finished_at: string | null;
             instruction: string;
             difficulty: string;
@@ -3594,6 +3822,10 @@ export interface components {
         };
         /** @enum {string} */
         WorkerStatus: "live" | "draining" | "lost" | "gone";
+        /** @enum {string} */
+        XAxis: "step" | "wall" | "elapsed" | "active_elapsed" | "trajectories" | "tokens";
+        /** @enum {string} */
+        ZeroGradient: "" | "all_solved" | "none_solved" | "equal_rewards" | "too_few_valid";
     };
     responses: never;
     parameters: never;
@@ -3917,13 +4149,23 @@ export interface operations {
             query?: {
                 /** @description `next` of the page before. */
                 cursor?: string;
+                /** @description A member failed by infrastructure. */
+                has_invalid?: boolean | null;
                 limit?: number;
+                /** @description One word, or several with commas: any of them. */
+                repository?: string;
                 run?: number;
+                /** @description One of id, status, stage, task, repository, ended, valid, mean, std, zero_gradient, version, step, opened, finished; - is descending. */
+                sort?: string;
                 stage?: string;
                 /** @description One word, or several with commas: any of them. */
                 status?: string;
                 /** @description The id of the step that consumed it. */
                 step?: number;
+                /** @description The key of the task. */
+                task?: string;
+                /** @description One word, or several with commas: any of them. */
+                zero_gradient?: string;
             };
             header?: never;
             path?: never;
@@ -3937,6 +4179,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GroupPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_groups_by_group_id: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                group_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupDetail"];
                 };
             };
             /** @description A problem. */
@@ -4664,12 +4936,22 @@ export interface operations {
             query?: {
                 /** @description `next` of the page before. */
                 cursor?: string;
+                /** @description A member failed by infrastructure. */
+                has_invalid?: boolean | null;
                 limit?: number;
+                /** @description One word, or several with commas: any of them. */
+                repository?: string;
+                /** @description One of id, status, stage, task, repository, ended, valid, mean, std, zero_gradient, version, step, opened, finished; - is descending. */
+                sort?: string;
                 stage?: string;
                 /** @description One word, or several with commas: any of them. */
                 status?: string;
                 /** @description The id of the step that consumed it. */
                 step?: number;
+                /** @description The key of the task. */
+                task?: string;
+                /** @description One word, or several with commas: any of them. */
+                zero_gradient?: string;
             };
             header?: never;
             path: {
@@ -4685,6 +4967,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GroupPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_runs_by_run_metric_names: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricNames"];
                 };
             };
             /** @description A problem. */
@@ -4889,6 +5201,58 @@ export interface operations {
             };
         };
     };
+    get_runs_by_run_series: {
+        parameters: {
+            query?: {
+                /** @description A curve of no more points comes as it is. */
+                buckets?: number;
+                /** @description The lowest place on the axis. */
+                from?: number;
+                /** @description One word, or several with commas: any of them. */
+                name?: string;
+                /** @description mean:10 (trailing, 1 to 100 points), median:10, ema:0.9 (0 to 0.99, debiased), or none. */
+                smooth?: string;
+                /** @description The highest place on the axis that is wanted. */
+                to?: number;
+                /**
+                 * @description The axis: seconds since 1970 for wall, seconds since the start for elapsed.
+                 *
+                 *     * `step` - step
+                 *     * `wall` - wall
+                 *     * `elapsed` - elapsed
+                 *     * `active_elapsed` - active_elapsed
+                 *     * `trajectories` - trajectories
+                 *     * `tokens` - tokens
+                 */
+                x?: "step" | "wall" | "elapsed" | "active_elapsed" | "trajectories" | "tokens";
+            };
+            header?: never;
+            path: {
+                run: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SeriesSet"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_runs_by_run_stages: {
         parameters: {
             query?: never;
@@ -5025,19 +5389,46 @@ export interface operations {
             query?: {
                 /** @description `next` of the page before. */
                 cursor?: string;
+                /** @description One word, or several with commas: any of them. */
+                driver?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                duration?: string;
+                /** @description The index of the engine. */
+                engine?: number;
+                /** @description One word, or several with commas: any of them. */
+                failure?: string;
                 group?: number;
                 /** @description It has a reward that may be trusted. */
                 is_valid?: boolean | null;
+                /** @description All valid members of its group have the same reward. */
+                is_zero_gradient?: boolean | null;
                 limit?: number;
-                /** @description A number, or gt:, gte:, lt:, lte: and a number. */
+                /** @description One word, or several with commas: any of them. */
+                outcome?: string;
+                /** @description A part of a task, repository or failure, or an id. */
+                q?: string;
+                /** @description One word, or several with commas: any of them. */
+                repository?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
                 reward?: string;
+                /** @description One of id, task, repository, stage, group, index, outcome, stop_reason, reward, advantage, attempts, turns, prompt_tokens, tokens, duration, llm_share, start, queue, driver, engine, version, staleness, step, failure, started, finished; - is descending. */
+                sort?: string;
+                /** @description One word, or several with commas: any of them. */
                 stage?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                staleness?: string;
                 /** @description One word, or several with commas: any of them. */
                 status?: string;
+                /** @description The id of the step that consumed its group. */
+                step?: number;
                 /** @description One word, or several with commas: any of them. */
                 stop_reason?: string;
                 /** @description The key of the task. */
                 task?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                tokens?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                turns?: string;
             };
             header?: never;
             path: {
@@ -5053,6 +5444,152 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TrajectoryPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_runs_by_run_trajectories_export: {
+        parameters: {
+            query?: {
+                /** @description One word, or several with commas: any of them. */
+                driver?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                duration?: string;
+                /** @description The index of the engine. */
+                engine?: number;
+                /** @description One word, or several with commas: any of them. */
+                failure?: string;
+                /**
+                 * @description * `ndjson` - ndjson
+                 *     * `csv` - csv
+                 *     * `parquet` - parquet
+                 */
+                format?: "ndjson" | "csv" | "parquet";
+                group?: number;
+                /** @description It has a reward that may be trusted. */
+                is_valid?: boolean | null;
+                /** @description All valid members of its group have the same reward. */
+                is_zero_gradient?: boolean | null;
+                /** @description One word, or several with commas: any of them. */
+                outcome?: string;
+                /** @description A part of a task, repository or failure, or an id. */
+                q?: string;
+                /** @description One word, or several with commas: any of them. */
+                repository?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                reward?: string;
+                /** @description One of id, task, repository, stage, group, index, outcome, stop_reason, reward, advantage, attempts, turns, prompt_tokens, tokens, duration, llm_share, start, queue, driver, engine, version, staleness, step, failure, started, finished; - is descending. */
+                sort?: string;
+                /** @description One word, or several with commas: any of them. */
+                stage?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                staleness?: string;
+                /** @description One word, or several with commas: any of them. */
+                status?: string;
+                /** @description The id of the step that consumed its group. */
+                step?: number;
+                /** @description One word, or several with commas: any of them. */
+                stop_reason?: string;
+                /** @description The key of the task. */
+                task?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                tokens?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                turns?: string;
+            };
+            header?: never;
+            path: {
+                run: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                    "text/csv": string;
+                    "application/vnd.apache.parquet": string;
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_runs_by_run_trajectories_facets: {
+        parameters: {
+            query?: {
+                /** @description One word, or several with commas: any of them. */
+                driver?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                duration?: string;
+                /** @description The index of the engine. */
+                engine?: number;
+                /** @description One word, or several with commas: any of them. */
+                failure?: string;
+                group?: number;
+                /** @description It has a reward that may be trusted. */
+                is_valid?: boolean | null;
+                /** @description All valid members of its group have the same reward. */
+                is_zero_gradient?: boolean | null;
+                /** @description One word, or several with commas: any of them. */
+                outcome?: string;
+                /** @description A part of a task, repository or failure, or an id. */
+                q?: string;
+                /** @description One word, or several with commas: any of them. */
+                repository?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                reward?: string;
+                /** @description One word, or several with commas: any of them. */
+                stage?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                staleness?: string;
+                /** @description One word, or several with commas: any of them. */
+                status?: string;
+                /** @description The id of the step that consumed its group. */
+                step?: number;
+                /** @description One word, or several with commas: any of them. */
+                stop_reason?: string;
+                /** @description The key of the task. */
+                task?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                tokens?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                turns?: string;
+            };
+            header?: never;
+            path: {
+                run: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Facets"];
                 };
             };
             /** @description A problem. */
@@ -5534,20 +6071,47 @@ export interface operations {
             query?: {
                 /** @description `next` of the page before. */
                 cursor?: string;
+                /** @description One word, or several with commas: any of them. */
+                driver?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                duration?: string;
+                /** @description The index of the engine. */
+                engine?: number;
+                /** @description One word, or several with commas: any of them. */
+                failure?: string;
                 group?: number;
                 /** @description It has a reward that may be trusted. */
                 is_valid?: boolean | null;
+                /** @description All valid members of its group have the same reward. */
+                is_zero_gradient?: boolean | null;
                 limit?: number;
-                /** @description A number, or gt:, gte:, lt:, lte: and a number. */
+                /** @description One word, or several with commas: any of them. */
+                outcome?: string;
+                /** @description A part of a task, repository or failure, or an id. */
+                q?: string;
+                /** @description One word, or several with commas: any of them. */
+                repository?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
                 reward?: string;
                 run?: number;
+                /** @description One of id, task, repository, stage, group, index, outcome, stop_reason, reward, advantage, attempts, turns, prompt_tokens, tokens, duration, llm_share, start, queue, driver, engine, version, staleness, step, failure, started, finished; - is descending. */
+                sort?: string;
+                /** @description One word, or several with commas: any of them. */
                 stage?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                staleness?: string;
                 /** @description One word, or several with commas: any of them. */
                 status?: string;
+                /** @description The id of the step that consumed its group. */
+                step?: number;
                 /** @description One word, or several with commas: any of them. */
                 stop_reason?: string;
                 /** @description The key of the task. */
                 task?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                tokens?: string;
+                /** @description A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them. */
+                turns?: string;
             };
             header?: never;
             path?: never;

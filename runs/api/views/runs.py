@@ -19,10 +19,8 @@ from controlplane.accounts.selectors import project_named
 from controlplane.api import body, filters, page
 from controlplane.errors import Invalid
 from controlplane.schema import describes, lists
-from runs import metrics_catalogue
 from runs.api.filters import (
     EventQuery,
-    MetricQuery,
     ProjectQuery,
     RunQuery,
     StepQuery,
@@ -34,7 +32,7 @@ from runs.api.serializers.runs import (
     RecipeSourceSerializer,
 )
 from runs.recipe import Recipe
-from runs.selectors import evaluations, history, metrics, plans, recipes, run_list, runs
+from runs.selectors import evaluations, history, plans, recipes, run_list, runs
 from runs.services import runs as services
 from runs.services.preflight import preflight
 from runs.services.recipes import save_recipe
@@ -73,10 +71,6 @@ class RunRecipeRow(TypedDict):
 
 class StagesRow(TypedDict):
     stages: list[runs.StageRow]
-
-
-class MetricCatalogueRow(TypedDict):
-    metrics: list[metrics_catalogue.MetricDefinition]
 
 
 class RunList(APIView):
@@ -171,13 +165,6 @@ class StepList(APIView):
         return page(request, history.steps(request.user, **filters(request, StepQuery, run=run)))
 
 
-class MetricList(APIView):
-    @describes(metrics.MetricsRow, query=MetricQuery)
-    def get(self, request: Request, run: int) -> Response:
-        """Curves by name (`?name=a,b`), or all of them."""
-        return Response(metrics.metrics(request.user, **filters(request, MetricQuery, run=run)))
-
-
 class EventList(APIView):
     @lists(history.EventRow, query=EventQuery)
     def get(self, request: Request, run: int) -> Response:
@@ -190,14 +177,6 @@ class EvaluationList(APIView):
     def get(self, request: Request, run: int) -> Response:
         """pass@1 of every eval stage with its interval, and per task."""
         return Response(evaluations.evaluations(request.user, **filters(request, run=run)))
-
-
-class MetricCatalogue(APIView):
-    @describes(MetricCatalogueRow)
-    def get(self, request: Request) -> Response:
-        """Every curve: its unit, its definition, its population."""
-        filters(request)
-        return Response({"metrics": metrics_catalogue.CATALOGUE})
 
 
 class RecipeList(APIView):
