@@ -23,7 +23,7 @@ from runs.selectors.trajectories import (
 )
 
 
-class SpanRow(TypedDict):
+class AttemptSpanRow(TypedDict):
     """One attempt as a span of time; timings are seconds by start, setup, llm, exec, verify, teardown."""
 
     number: int
@@ -34,7 +34,7 @@ class SpanRow(TypedDict):
     timings: dict[str, float]
 
 
-class MemberRow(TypedDict):
+class BatchMemberRow(TypedDict):
     """A trajectory of the batch. reward is None where the infrastructure failed it: then it was not trained."""
 
     id: int
@@ -47,10 +47,10 @@ class MemberRow(TypedDict):
     output_tokens: int
     version_min: int | None
     version_max: int | None
-    attempts: list[SpanRow]
+    attempts: list[AttemptSpanRow]
 
 
-class StepGroupRow(TypedDict):
+class BatchGroupRow(TypedDict):
     """A group of the batch; statistics are over its valid members."""
 
     id: int
@@ -64,10 +64,10 @@ class StepGroupRow(TypedDict):
     opened_at: datetime
     ready_at: datetime | None
     finished_at: datetime | None
-    members: list[MemberRow]
+    members: list[BatchMemberRow]
 
 
-class StepMetricRow(TypedDict):
+class StepValueRow(TypedDict):
     name: str
     value: float | NonFinite
 
@@ -76,8 +76,8 @@ class StepDetailRow(StepRow):
     """A step with all its metrics and the groups that it trained. A superseded step keeps its members, whose
     groups may have been trained again by a later one."""
 
-    values: list[StepMetricRow]
-    groups: list[StepGroupRow]
+    values: list[StepValueRow]
+    groups: list[BatchGroupRow]
 
 
 _MEMBER_FIELDS = (
@@ -118,7 +118,7 @@ def step_detail(actor: Actor, *, run: int, step: int) -> StepDetailRow:
     return cast("StepDetailRow", row)
 
 
-def _values(step: Step) -> list[StepMetricRow]:
+def _values(step: Step) -> list[StepValueRow]:
     """Points are counted through all RL stages of a run; a step by its place in its own."""
     earlier = Stage.objects.filter(run=step.run_id, kind=Stage.Kind.RL, index__lt=step.stage.index)
     offset = earlier.aggregate(num=Sum("num_steps"))["num"] or 0
@@ -126,12 +126,12 @@ def _values(step: Step) -> list[StepMetricRow]:
         run=step.run_id, resume=step.resume, step=offset + step.index
     ).exclude(name__startswith="sft/")
     return [
-        StepMetricRow(name=name, value=in_json(value))
+        StepValueRow(name=name, value=in_json(value))
         for name, value in points.order_by("name").values_list("name", "value")
     ]
 
 
-def _groups(step: int) -> list[StepGroupRow]:
+def _groups(step: int) -> list[BatchGroupRow]:
     trained = Trajectory.objects.filter(consumptions__step=step).values("group")
     found = list(
         Group.objects.filter(Q(step=step) | Q(pk__in=trained))
@@ -144,13 +144,13 @@ def _groups(step: int) -> list[StepGroupRow]:
             id=group.pop("task_id"), key=group.pop("key"), repository=group.pop("repository")
         )
         group["members"] = members.get(group["id"], [])
-    return cast("list[StepGroupRow]", found)
+    return cast("list[BatchGroupRow]", found)
 
 
 def _members(groups: list[int]) -> dict[int, list[dict[str, Any]]]:
     spans: dict[int, list[dict[str, Any]]] = {}
     attempts = Attempt.objects.filter(trajectory__group__in=groups).order_by("number")
-    for span in attempts.values("trajectory_id", *SpanRow.__annotations__):
+    for span in attempts.values("trajectory_id", *AttemptSpanRow.__annotations__):
         spans.setdefault(span.pop("trajectory_id"), []).append(span)
     members: dict[int, list[dict[str, Any]]] = {}
     rows = Trajectory.objects.filter(group__in=groups).order_by("index")

@@ -118,7 +118,7 @@ class LifeRow(TypedDict):
     sentence: str
 
 
-class DifferenceRow(TypedDict):
+class RecipeChangeRow(TypedDict):
     """A field of the recipe that differs from the run it was cloned from."""
 
     path: str
@@ -131,7 +131,7 @@ class OriginRow(TypedDict):
 
     id: int
     name: str
-    changes: list[DifferenceRow]
+    changes: list[RecipeChangeRow]
 
 
 class OverviewRow(TypedDict):
@@ -402,7 +402,7 @@ def _origin(actor: Actor, run: Run) -> OriginRow | None:
     if parent is None:
         return None
     changes = [
-        DifferenceRow(path=path, before=before, after=after)
+        RecipeChangeRow(path=path, before=before, after=after)
         for path, before, after in differences(parent.recipe, run.recipe)
     ]
     return OriginRow(id=parent.pk, name=parent.name, changes=changes)
