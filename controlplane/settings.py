@@ -178,6 +178,7 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "controlplane.api.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
+    "URL_FORMAT_OVERRIDE": None,  # ?format= is a word of exports
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Longtail API",

@@ -104,6 +104,7 @@ def build(directory: Path) -> Scenario:
         "trajectory": trajectory.pk,
         "turn": 0,
         "group": failures.pk,
+        "group_id": group.pk,
         "task_set": task.task_set_id,
         "task": task.pk,
         "sandbox": sandbox.pk,

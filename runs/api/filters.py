@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from runs.models import Attempt, Engine, Event, Group, Run, Trajectory, Worker
-from runs.selectors import run_list
+from runs.selectors import groups, run_list, trajectory_query
 from runs.selectors.tasks import BUCKETS
 from sandboxes.failure_states import STATES
 from sandboxes.failures import FailureClass, FailureStage
@@ -47,21 +48,36 @@ class AnyOf(serializers.Field[list[str], str, str, Any]):
 @extend_schema_field(
     {
         "type": "string",
-        "description": "A number, or gt:, gte:, lt:, lte: and a number.",
+        "description": "A number, or gt:, gte:, lt:, lte: and a number; several with commas: all of them.",
         "example": "gte:0.5",
     }
 )
 class Compared(serializers.Field[Q, str, str, Any]):
-    """A comparison of the field's own column."""
+    """Comparisons of a column, by default the field's own."""
+
+    def __init__(self, column: str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.column = column
 
     def to_internal_value(self, data: str) -> Q:
-        word, _, number = data.rpartition(":")
-        try:
-            return Q(**{f"{self.field_name}__{_COMPARISONS[word or 'eq']}": float(number)})
-        except (KeyError, ValueError) as error:
-            raise serializers.ValidationError(
-                "Give a number, or gt:, gte:, lt:, lte: and a number."
-            ) from error
+        column, found = self.column or self.field_name, Q()
+        for each in data.split(","):
+            word, _, number = each.rpartition(":")
+            comparison, value = _COMPARISONS.get(word or "eq"), _finite(number)
+            if comparison is None or value is None:
+                raise serializers.ValidationError(
+                    "Give a number, or gt:, gte:, lt:, lte: and a number."
+                )
+            found &= Q(**{f"{column}__{comparison}": value})
+        return found
+
+
+def _finite(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 @extend_schema_field({"type": "string", "example": "-id"})
@@ -98,10 +114,6 @@ class StepQuery(serializers.Serializer[Any]):
     resume = serializers.IntegerField(required=False, min_value=0)
 
 
-class MetricQuery(serializers.Serializer[Any]):
-    name = AnyOf(required=False)
-
-
 class EventQuery(serializers.Serializer[Any]):
     level = AnyOf(Event.Level.values, required=False)
     kind = AnyOf(required=False)
@@ -113,25 +125,64 @@ class RunGroupQuery(serializers.Serializer[Any]):
     step = serializers.IntegerField(
         required=False, help_text="The id of the step that consumed it."
     )
+    task = serializers.CharField(required=False, help_text="The key of the task.")
+    repository = AnyOf(required=False)
+    zero_gradient = AnyOf(list(groups.ZERO_GRADIENT), required=False)
+    has_invalid = serializers.BooleanField(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="A member failed by infrastructure.",
+    )
+    sort = Sorted(groups.SORTABLE)
 
 
 class GroupQuery(RunGroupQuery):
     run = serializers.IntegerField(required=False)
 
 
-class RunTrajectoryQuery(serializers.Serializer[Any]):
-    stage = serializers.CharField(required=False)
+class TrajectoryFilterQuery(serializers.Serializer[Any]):
+    stage = AnyOf(required=False)
     group = serializers.IntegerField(required=False)
+    step = serializers.IntegerField(
+        required=False, help_text="The id of the step that consumed its group."
+    )
     status = AnyOf(Trajectory.Status.values, required=False)
+    outcome = AnyOf(list(trajectory_query.OUTCOMES), required=False)
     task = serializers.CharField(required=False, help_text="The key of the task.")
+    repository = AnyOf(required=False)
     stop_reason = AnyOf(Attempt.StopReason.values, required=False)
+    driver = AnyOf(required=False)
+    engine = serializers.IntegerField(required=False, help_text="The index of the engine.")
+    failure = AnyOf([kind.value for kind in FailureClass], required=False)
     is_valid = serializers.BooleanField(  # type: ignore[assignment]
         required=False,
         allow_null=True,
         default=None,
         help_text="It has a reward that may be trusted.",
     )
+    is_zero_gradient = serializers.BooleanField(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text="All valid members of its group have the same reward.",
+    )
     reward = Compared(required=False)
+    turns = Compared("num_turns", required=False)
+    tokens = Compared("output_tokens", required=False)
+    duration = Compared("duration_s", required=False)
+    staleness = Compared(required=False)
+    q = serializers.CharField(
+        required=False, help_text="A part of a task, repository or failure, or an id."
+    )
+
+
+class RunTrajectoryQuery(TrajectoryFilterQuery):
+    sort = Sorted(trajectory_query.SORTABLE)
+
+
+class TrajectoryExportQuery(RunTrajectoryQuery):
+    format = serializers.ChoiceField(["ndjson", "csv", "parquet"], default="ndjson")
 
 
 class TrajectoryQuery(RunTrajectoryQuery):
@@ -197,7 +248,9 @@ class SandboxQuery(SandboxScopeQuery):
         default=None,
         help_text="Alive, and no attempt in flight has it.",
     )
-    sort = Sorted({"created": "created_at", "start": "start_s", "lived": "lived_s", "run": "run_id"})
+    sort = Sorted(
+        {"created": "created_at", "start": "start_s", "lived": "lived_s", "run": "run_id"}
+    )
 
 
 class FailureScopeQuery(serializers.Serializer[Any]):

@@ -1,18 +1,21 @@
-"""Groups, trajectories, attempts and turns as the actor may see them."""
+"""Trajectories, attempts and turns as the actor may see them."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal, Unpack, cast
 
-from django.db.models import F, Q, QuerySet, Subquery
+from django.db.models import Count, F, QuerySet, Subquery
+from django.db.models.functions import Left, Length
 from typing_extensions import TypeAliasType, TypedDict
 
 from controlplane.accounts.access import Actor, visible_projects
 from controlplane.errors import NotFound
 from controlplane.pages import Rows
-from runs.models import Attempt, Group, Trajectory, Turn
+from runs.models import Attempt, Trajectory, Turn
 from runs.selectors.runs import visible_run
+from runs.selectors.trajectory_query import TrajectoryFilters, annotated, narrowed
+from sandboxes.models import Failure
 
 GroupStatus = TypeAliasType(
     "GroupStatus", Literal["open", "ready", "consumed", "scored", "dropped"]
@@ -41,6 +44,7 @@ StopReason = TypeAliasType(
         "broke_sandbox",
     ],
 )
+Outcome = TypeAliasType("Outcome", Literal["solved", "unsolved", "invalid", "running", "cancelled"])
 CancelReason = TypeAliasType(
     "CancelReason", Literal["", "stale", "group_released", "run_stopped", "superseded"]
 )
@@ -60,32 +64,13 @@ class FailureBriefRow(TypedDict):
     message: str
 
 
-class GroupRow(TypedDict):
-    """The sibling trajectories of one task; statistics are over valid members only."""
-
-    id: int
-    run: int
-    stage: str
-    task: TaskBriefRow
-    index: int
-    status: GroupStatus
-    drop_reason: DropReason
-    resume: int
-    opened_version: int
-    oldest_version: int | None
-    num_members: int
-    num_ended: int
-    num_valid: int | None
-    reward_mean: float | None
-    reward_std: float | None
-    step: int | None
-    opened_at: datetime
-    ready_at: datetime | None
-    finished_at: datetime | None
-
-
 class TrajectoryRow(TypedDict):
-    """One sample of the policy. `failure` and `attempt_status` are those of its newest attempt."""
+    """One sample of the policy.
+
+    What ran it (attempt_status, failure, timings, driver, engine, queue_s, started_at, duration_s) is of its
+    newest attempt; timings are seconds by start, setup, llm, exec, verify, teardown. staleness is in weight
+    versions from its oldest token to the trainer, where it was trained. num_turns goes on while it runs.
+    """
 
     id: int
     run: int
@@ -94,6 +79,7 @@ class TrajectoryRow(TypedDict):
     task: TaskBriefRow
     index: int
     status: TrajectoryStatus
+    outcome: Outcome
     attempt_status: AttemptStatus | None
     num_attempts: int
     reward: float | None
@@ -104,9 +90,20 @@ class TrajectoryRow(TypedDict):
     output_tokens: int
     version_min: int | None
     version_max: int | None
+    step: int | None
+    step_index: int | None
+    staleness: int | None
     failure: FailureBriefRow | None
+    failure_group: int | None
+    fingerprint: str | None
+    driver: str | None
+    engine: int | None
+    timings: dict[str, float]
+    queue_s: float | None
     duration_s: float | None
+    llm_share: float | None
     created_at: datetime
+    started_at: datetime | None
     finished_at: datetime | None
 
 
@@ -136,6 +133,7 @@ class AttemptRow(TypedDict):
     version_max: int | None
     timings: dict[str, float]
     grade: GradeRow
+    num_llm_errors: int
     worker: str | None
     engine: int | None
     created_at: datetime
@@ -152,11 +150,16 @@ class TrajectoryDetailRow(TrajectoryRow):
 
 
 class TurnRow(TypedDict):
-    """One model call, its action and the observation that came back: untrusted text."""
+    """One model call, its action and the observation that came back: untrusted text.
+
+    Texts are cut at 64 KiB characters: a larger *_length says so, and .../text?part= has the rest.
+    log_length: of the raw output; 0 where it equals the observation.
+    """
 
     index: int
     started_at: datetime
     llm_s: float
+    queue_s: float | None
     exec_s: float
     action: str
     command: str
@@ -170,40 +173,27 @@ class TurnRow(TypedDict):
     version_max: int | None
     is_timed_out: bool
     truncated_bytes: int
+    action_length: int
+    command_length: int
+    observation_length: int
+    log_length: int
 
 
-_TASK = {
-    "task_key": F("task__key"),
-    "task_repository": F("task__repository"),
-    "stage_name": F("stage__name"),
-}
-_GROUP_FIELDS = (
-    "id",
-    "run_id",
-    "task_id",
-    "index",
-    "status",
-    "drop_reason",
-    "resume",
-    "opened_version",
-    "oldest_version",
-    "num_members",
-    "num_ended",
-    "num_valid",
-    "reward_mean",
-    "reward_std",
-    "step_id",
-    "opened_at",
-    "ready_at",
-    "finished_at",
-)
+MAX_BODY_CHARS = 65_536
+_BODIES = ("action", "command", "observation")
+
 _TRAJECTORY_FIELDS = (
     "id",
     "run_id",
+    "stage_name",
     "group_id",
     "task_id",
+    "task_key",
+    "task_repository",
     "index",
     "status",
+    "outcome",
+    "attempt_status",
     "num_attempts",
     "reward",
     "advantage",
@@ -213,7 +203,22 @@ _TRAJECTORY_FIELDS = (
     "output_tokens",
     "version_min",
     "version_max",
+    "step_id",
+    "step_index",
+    "staleness",
+    "failure_stage",
+    "failure_kind",
+    "failure_message",
+    "driver",
+    "engine_index",
+    "timings",
+    "start_s",
+    "queue_s",
+    "duration_s",
+    "llm_share",
+    "newest_id",
     "created_at",
+    "started_at",
     "finished_at",
 )
 _ATTEMPT_FIELDS = (
@@ -234,44 +239,27 @@ _ATTEMPT_FIELDS = (
     "version_max",
     "timings",
     "grade",
+    "num_llm_errors",
     "created_at",
     "started_at",
     "finished_at",
 )
 
 
-def groups(
-    actor: Actor,
-    *,
-    run: int | None = None,
-    stage: str | None = None,
-    status: list[str] | None = None,
-    step: int | None = None,
-) -> Rows[GroupRow]:
-    """Newest first. Raises NotFound for a run that the actor may not see."""
-    query = _of_run(Group.objects.all(), actor, run)
-    query = _narrow(query, stage__name=stage, status__in=status, step=step)
-    return Rows(query.values(*_GROUP_FIELDS, **_TASK), _group_rows)
-
-
-def _group_rows(rows: list[dict[str, Any]]) -> list[GroupRow]:
-    for row in rows:
-        row["run"], row["step"] = row.pop("run_id"), row.pop("step_id")
-        _nest(row)
-    return rows  # type: ignore[return-value]
-
-
-def _of_run(query: QuerySet[Any], actor: Actor, run: int | None) -> QuerySet[Any]:
+def of_run(query: QuerySet[Any], actor: Actor, run: int | None) -> QuerySet[Any]:
+    """Of one run, or of all that the actor may see. Raises NotFound."""
     if run is None:
         return query.filter(run__project__in=visible_projects(actor))
     return query.filter(run=visible_run(actor, run))
 
 
-def _narrow(query: QuerySet[Any], **conditions: Any) -> QuerySet[Any]:
+def narrow(query: QuerySet[Any], **conditions: Any) -> QuerySet[Any]:
+    """By the conditions that are given."""
     return query.filter(**{name: value for name, value in conditions.items() if value is not None})
 
 
-def _nest(row: dict[str, Any]) -> None:
+def nest_task(row: dict[str, Any]) -> None:
+    """The columns of its task and stage as the API has them."""
     row["stage"] = row.pop("stage_name")
     row["task"] = TaskBriefRow(
         id=row.pop("task_id"), key=row.pop("task_key"), repository=row.pop("task_repository")
@@ -282,52 +270,43 @@ def trajectories(
     actor: Actor,
     *,
     run: int | None = None,
-    stage: str | None = None,
-    group: int | None = None,
-    status: list[str] | None = None,
-    task: str | None = None,
-    stop_reason: list[str] | None = None,
-    is_valid: bool | None = None,
-    reward: Q | None = None,
+    sort: str | None = None,
+    **given: Unpack[TrajectoryFilters],
 ) -> Rows[TrajectoryRow]:
-    """Newest first. is_valid: it has a reward that may be trusted. Raises NotFound."""
-    query = _of_run(Trajectory.objects.all(), actor, run)
-    query = _narrow(
-        query,
-        stage__name=stage,
-        group=group,
-        status__in=status,
-        task__key=task,
-        stop_reason__in=stop_reason,
-    )
-    if is_valid is not None:
-        query = query.filter(reward__isnull=not is_valid)
-    if reward is not None:
-        query = query.filter(reward)
-    return Rows(query.values(*_TRAJECTORY_FIELDS, **_TASK), _trajectory_rows)
+    """Newest first, or by a column of SORTABLE. Raises NotFound."""
+    query = narrowed(annotated(of_run(Trajectory.objects.all(), actor, run)), given)
+    return Rows(query.values(*_TRAJECTORY_FIELDS), _trajectory_rows, sort=sort)
 
 
 def _trajectory_rows(rows: list[dict[str, Any]]) -> list[TrajectoryRow]:
-    newest = _newest_attempts([row["id"] for row in rows])
+    failed = [row["newest_id"] for row in rows if row["failure_kind"]]
+    failures: dict[Any, Any] = {
+        row["attempt_id"]: row
+        for row in Failure.objects.filter(attempt_id__in=failed).values(
+            "attempt_id", "group_id", fingerprint=F("group__fingerprint")
+        )
+    }
+    in_flight = [row["newest_id"] for row in rows if row["status"] == "open"]
+    turns_so_far = dict(
+        Turn.objects.filter(attempt__in=in_flight)
+        .values_list("attempt")
+        .annotate(num=Count("pk"))
+        .order_by()
+    )
     for row in rows:
         row["run"], row["group"] = row.pop("run_id"), row.pop("group_id")
-        _nest(row)
-        attempt = newest.get(row["id"])
-        row["attempt_status"] = attempt["status"] if attempt else None
-        row["failure"] = _failure(attempt) if attempt else None
-        row["duration_s"] = _seconds(attempt) if attempt else None
-    return rows  # type: ignore[return-value]
-
-
-def _newest_attempts(trajectory_ids: list[int]) -> dict[int, dict[str, Any]]:
-    newest = (
-        Attempt.objects.filter(trajectory__in=trajectory_ids)
-        .order_by("trajectory_id", "-number")
-        .distinct("trajectory_id")
-    )
-    fields = ("status", "failure_stage", "failure_class", "failure_message")
-    times = ("trajectory_id", "started_at", "finished_at")
-    return {row["trajectory_id"]: row for row in newest.values(*fields, *times)}
+        row["step"] = row.pop("step_id")
+        nest_task(row)
+        del row["start_s"]
+        attempt = row.pop("newest_id")
+        row["num_turns"] = turns_so_far.get(attempt, row["num_turns"])
+        row["engine"] = row.pop("engine_index")
+        row["timings"] = row["timings"] or {}
+        row["failure"] = _failure({**row, "failure_class": row.pop("failure_kind")})
+        del row["failure_stage"], row["failure_message"]
+        known: dict[str, Any] = failures.get(attempt, {})
+        row["failure_group"], row["fingerprint"] = known.get("group_id"), known.get("fingerprint")
+    return cast("list[TrajectoryRow]", rows)
 
 
 def _failure(attempt: dict[str, Any]) -> FailureBriefRow | None:
@@ -340,18 +319,11 @@ def _failure(attempt: dict[str, Any]) -> FailureBriefRow | None:
     )
 
 
-def _seconds(attempt: dict[str, Any]) -> float | None:
-    if attempt["started_at"] is None or attempt["finished_at"] is None:
-        return None
-    seconds: float = (attempt["finished_at"] - attempt["started_at"]).total_seconds()
-    return seconds
-
-
 def trajectory_detail(actor: Actor, trajectory_id: int) -> TrajectoryDetailRow:
     """Raises NotFound."""
-    query = _of_run(Trajectory.objects.filter(pk=trajectory_id), actor, None)
+    query = annotated(of_run(Trajectory.objects.filter(pk=trajectory_id), actor, None))
     extra = {"instruction": F("task__instruction"), "difficulty": F("task__difficulty")}
-    found = list(query.values(*_TRAJECTORY_FIELDS, **_TASK, **extra))
+    found = list(query.values(*_TRAJECTORY_FIELDS, **extra))
     if not found:
         raise NotFound(f"There is no trajectory {trajectory_id} in a project of yours.")
     row: dict[str, Any] = {**_trajectory_rows(found)[0], "attempts": _attempts(trajectory_id)}
@@ -376,9 +348,20 @@ def turns(
     actor: Actor, trajectory_id: int, *, attempt: int | None = None, from_index: int = 0
 ) -> Rows[TurnRow]:
     """Turns of an attempt (by its number; the newest by default) from an index on. Raises NotFound."""
-    if not _of_run(Trajectory.objects.filter(pk=trajectory_id), actor, None).exists():
+    if not of_run(Trajectory.objects.filter(pk=trajectory_id), actor, None).exists():
         raise NotFound(f"There is no trajectory {trajectory_id} in a project of yours.")
-    attempts = _narrow(Attempt.objects.filter(trajectory=trajectory_id), number=attempt)
+    attempts = narrow(Attempt.objects.filter(trajectory=trajectory_id), number=attempt)
     wanted = attempts.order_by("-number").values("pk")[:1]
     query = Turn.objects.filter(attempt=Subquery(wanted), index__gte=from_index)
-    return Rows(query.values(*TurnRow.__annotations__), lambda rows: rows, key="index")  # type: ignore[arg-type,return-value]
+    texts = {f"{name}_shown": Left(name, MAX_BODY_CHARS) for name in _BODIES}
+    lengths = {f"{name}_length": Length(name) for name in (*_BODIES, "log")}
+    plain = [
+        name for name in TurnRow.__annotations__ if name not in _BODIES and name not in lengths
+    ]
+    return Rows(query.values(*plain, **texts, **lengths), _turn_rows, key="index")
+
+
+def _turn_rows(rows: list[dict[str, Any]]) -> list[TurnRow]:
+    for row in rows:
+        row |= {name: row.pop(f"{name}_shown") for name in _BODIES}
+    return cast("list[TurnRow]", rows)

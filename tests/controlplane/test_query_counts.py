@@ -48,7 +48,7 @@ class World:
             engine=factories.EngineFactory(run=self.run),
         )
 
-    def member_of_the_group(self) -> None:
+    def sibling(self) -> None:
         trajectory = factories.TrajectoryFactory(group=self.group, completed=True)
         attempt = factories.AttemptFactory(trajectory=trajectory, completed=True, number=1)
         factories.TurnFactory(attempt=attempt, index=0)
@@ -139,7 +139,7 @@ ADD: dict[str, Callable[[World], object]] = {
     "runs/{run}/events": lambda w: factories.EventFactory(run=w.run),
     "runs/{run}/event-kinds": lambda w: factories.EventFactory(run=w.run, kind="run_started"),
     "runs/{run}/evals": World.attempt_of_a_new_trajectory,
-    "groups/{group_id}": World.member_of_the_group,
+    "groups/{group_id}": World.sibling,
     "groups": lambda w: factories.GroupFactory(stage=w.stage),
     "trajectories": World.attempt_of_a_new_trajectory,
     "trajectories/{trajectory}": lambda w: factories.AttemptFactory(

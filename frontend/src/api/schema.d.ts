@@ -1481,12 +1481,25 @@ export interface components {
                 [key: string]: number;
             };
             grade: components["schemas"]["Grade"];
+            num_llm_errors: number;
             worker: string | null;
             engine: number | null;
             /** Format: date-time */
             created_at: string;
             started_at: string | null;
             finished_at: string | null;
+        };
+        /** @description One attempt as a span of time; timings are seconds by start, setup, llm, exec, verify, teardown. */
+        AttemptSpan: {
+            number: number;
+            status: components["schemas"]["AttemptStatus"];
+            /** Format: date-time */
+            created_at: string;
+            started_at: string | null;
+            finished_at: string | null;
+            timings: {
+                [key: string]: number;
+            };
         };
         /** @enum {string} */
         AttemptStatus: "queued" | "starting" | "running" | "grading" | "completed" | "failed" | "cancelled";
@@ -1495,6 +1508,36 @@ export interface components {
             produced_per_h: number | null;
             consumed_per_h: number | null;
             window_s: number;
+        };
+        /** @description A group of the batch; statistics are over its valid members. */
+        BatchGroup: {
+            id: number;
+            task: components["schemas"]["TaskBrief"];
+            index: number;
+            status: components["schemas"]["GroupStatus"];
+            num_valid: number | null;
+            reward_mean: number | null;
+            reward_std: number | null;
+            oldest_version: number | null;
+            /** Format: date-time */
+            opened_at: string;
+            ready_at: string | null;
+            finished_at: string | null;
+            members: components["schemas"]["BatchMember"][];
+        };
+        /** @description A trajectory of the batch. reward is None where the infrastructure failed it: then it was not trained. */
+        BatchMember: {
+            id: number;
+            index: number;
+            status: components["schemas"]["TrajectoryStatus"];
+            reward: number | null;
+            advantage: number | null;
+            stop_reason: components["schemas"]["StopReason"];
+            num_turns: number;
+            output_tokens: number;
+            version_min: number | null;
+            version_max: number | null;
+            attempts: components["schemas"]["AttemptSpan"][];
         };
         /** @description What PostgreSQL holds for a topic: a client that is behind fetches. */
         Beacon: {
@@ -1625,14 +1668,6 @@ export interface components {
         };
         /** @enum {string} */
         CheckpointStatus: "writing" | "complete" | "pruned" | "corrupt";
-        /** @description What a member ran in a turn; cut at 2,000 characters. */
-        Command: {
-            turn: number;
-            command: string;
-            exit_code: number | null;
-            llm_s: number;
-            exec_s: number;
-        };
         /** @enum {string} */
         CommandName: "pause" | "unpause" | "checkpoint" | "resume" | "stop";
         CommandRequest: {
@@ -1906,20 +1941,6 @@ export interface components {
             value: string;
             num_failures: number;
         };
-        /** @description What a filter of trajectories holds, and what each value of its facets would. */
-        Facets: {
-            totals: components["schemas"]["Totals"];
-            facets: components["schemas"]["FacetsByWord"];
-        };
-        /** @description By the word of the filter, the most frequent value first. */
-        FacetsByWord: {
-            outcome: components["schemas"]["FacetValue"][];
-            stop_reason: components["schemas"]["FacetValue"][];
-            stage: components["schemas"]["FacetValue"][];
-            repository: components["schemas"]["FacetValue"][];
-            driver: components["schemas"]["FacetValue"][];
-            failure: components["schemas"]["FacetValue"][];
-        };
         /** @description One thing that the infrastructure did, and the trajectory it happened to. */
         Failure: {
             id: number;
@@ -2128,7 +2149,15 @@ export interface components {
             finished_at: string | null;
             estimator: ("grpo" | "dr_grpo" | "rloo") | null;
             min_valid: number | null;
-            members: components["schemas"]["Member"][];
+            members: components["schemas"]["GroupMember"][];
+        };
+        /** @description A member with what its newest attempt ran and left; is_cut: the patch or the turns go on. */
+        GroupMember: {
+            trajectory: components["schemas"]["Trajectory"];
+            commands: components["schemas"]["MemberCommand"][];
+            patch: string;
+            grade: components["schemas"]["Grade"];
+            is_cut: boolean;
         };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         GroupPage: {
@@ -2278,13 +2307,13 @@ export interface components {
             projects: components["schemas"]["Project"][];
             csrf: string;
         };
-        /** @description A member with what its newest attempt ran and left; is_cut: the patch or the turns go on. */
-        Member: {
-            trajectory: components["schemas"]["Trajectory"];
-            commands: components["schemas"]["Command"][];
-            patch: string;
-            grade: components["schemas"]["Grade"];
-            is_cut: boolean;
+        /** @description What a member ran in a turn; cut at 2,000 characters. */
+        MemberCommand: {
+            turn: number;
+            command: string;
+            exit_code: number | null;
+            llm_s: number;
+            exec_s: number;
         };
         MetricCatalogue: {
             metrics: components["schemas"]["MetricDefinition"][];
@@ -2386,7 +2415,7 @@ export interface components {
         Origin: {
             id: number;
             name: string;
-            changes: components["schemas"]["Difference"][];
+            changes: components["schemas"]["RecipeChange"][];
         };
         /** @enum {string} */
         Outcome: "solved" | "unsolved" | "invalid" | "running" | "cancelled";
@@ -2625,6 +2654,12 @@ export interface components {
             rollout: components["schemas"]["Rollout"];
             /** @description In order; each starts from the weights before it. */
             stages: (components["schemas"]["EvalStage"] | components["schemas"]["SftStage"] | components["schemas"]["RlStage"])[];
+        };
+        /** @description A field of the recipe that differs from the run it was cloned from. */
+        RecipeChange: {
+            path: string;
+            before: unknown;
+            after: unknown;
         };
         RecipeSourceRequest: {
             /** @description The recipe (YAML). */
@@ -3107,18 +3142,6 @@ export interface components {
             stage: string;
             pass_at_1: number;
         };
-        /** @description One attempt as a span of time; timings are seconds by start, setup, llm, exec, verify, teardown. */
-        Span: {
-            number: number;
-            status: components["schemas"]["AttemptStatus"];
-            /** Format: date-time */
-            created_at: string;
-            started_at: string | null;
-            finished_at: string | null;
-            timings: {
-                [key: string]: number;
-            };
-        };
         /** @description One part of a run. Its unit of progress is a trajectory (eval) or a step (sft, rl). */
         Stage: {
             id: number;
@@ -3272,28 +3295,8 @@ export interface components {
             /** Format: date-time */
             started_at: string;
             finished_at: string | null;
-            values: components["schemas"]["StepMetric"][];
-            groups: components["schemas"]["StepGroup"][];
-        };
-        /** @description A group of the batch; statistics are over its valid members. */
-        StepGroup: {
-            id: number;
-            task: components["schemas"]["TaskBrief"];
-            index: number;
-            status: components["schemas"]["GroupStatus"];
-            num_valid: number | null;
-            reward_mean: number | null;
-            reward_std: number | null;
-            oldest_version: number | null;
-            /** Format: date-time */
-            opened_at: string;
-            ready_at: string | null;
-            finished_at: string | null;
-            members: components["schemas"]["Member"][];
-        };
-        StepMetric: {
-            name: string;
-            value: number | components["schemas"]["NonFinite"];
+            values: components["schemas"]["StepValue"][];
+            groups: components["schemas"]["BatchGroup"][];
         };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         StepPage: {
@@ -3303,6 +3306,10 @@ export interface components {
         };
         /** @enum {string} */
         StepStatus: "collecting" | "training" | "publishing" | "done" | "failed" | "superseded";
+        StepValue: {
+            name: string;
+            value: number | components["schemas"]["NonFinite"];
+        };
         /** @enum {string} */
         StopReason: "" | "submitted" | "turn_cap" | "token_cap" | "turn_token_cap" | "time_cap" | "no_action" | "loop" | "broke_sandbox";
         /** @description The text that a person edits. A run keeps its own copy. */
@@ -3589,17 +3596,6 @@ export interface components {
             dropped: components["schemas"]["NamedCount"][];
             trainer: components["schemas"]["TrainerNow"];
         };
-        /** @description Over every trajectory of the filter; reward_mean over the valid ones, hours of newest attempts that ended. */
-        Totals: {
-            count: number;
-            valid: number;
-            solved: number;
-            reward_mean: number | null;
-            turns: number;
-            prompt_tokens: number;
-            output_tokens: number;
-            hours: number;
-        };
         Trainer: {
             /**
              * @description What takes the optimizer's steps.
@@ -3726,6 +3722,25 @@ export interface components {
             difficulty: string;
             attempts: components["schemas"]["Attempt"][];
         };
+        /** @description A value and the trajectories that have it under all other filters. */
+        TrajectoryFacet: {
+            value: string;
+            count: number;
+        };
+        /** @description What a filter of trajectories holds, and what each value of its facets would. */
+        TrajectoryFacets: {
+            totals: components["schemas"]["TrajectoryTotals"];
+            facets: components["schemas"]["TrajectoryFacetsByWord"];
+        };
+        /** @description By the word of the filter, the most frequent value first. */
+        TrajectoryFacetsByWord: {
+            outcome: components["schemas"]["TrajectoryFacet"][];
+            stop_reason: components["schemas"]["TrajectoryFacet"][];
+            stage: components["schemas"]["TrajectoryFacet"][];
+            repository: components["schemas"]["TrajectoryFacet"][];
+            driver: components["schemas"]["TrajectoryFacet"][];
+            failure: components["schemas"]["TrajectoryFacet"][];
+        };
         /** @description A keyset page; pass `next` as ?cursor= for the one after it. */
         TrajectoryPage: {
             results: components["schemas"]["Trajectory"][];
@@ -3734,6 +3749,17 @@ export interface components {
         };
         /** @enum {string} */
         TrajectoryStatus: "open" | "completed" | "failed" | "cancelled";
+        /** @description Over every trajectory of the filter; reward_mean over the valid ones, hours of newest attempts that ended. */
+        TrajectoryTotals: {
+            count: number;
+            valid: number;
+            solved: number;
+            reward_mean: number | null;
+            turns: number;
+            prompt_tokens: number;
+            output_tokens: number;
+            hours: number;
+        };
         /** @description One model call, its action and the observation that came back: untrusted text. Texts are cut at 64 KiB characters: a larger *_length says so, and .../text?part= has the rest. log_length: of the raw output; 0 where it equals the observation. */
         Turn: {
             index: number;
@@ -5589,7 +5615,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Facets"];
+                    "application/json": components["schemas"]["TrajectoryFacets"];
                 };
             };
             /** @description A problem. */

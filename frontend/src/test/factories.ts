@@ -71,7 +71,9 @@ export function makeTrajectory(fields: Partial<Trajectory> = {}): Trajectory {
     id: 4012, run: 7, stage: "rl-training", group: 311, task: { id: 17, key: "calc-0017", repository: "calc" }, index: 2, status: "completed",
     attempt_status: "completed", num_attempts: 1, reward: 1, advantage: 0.73, stop_reason: "submitted", num_turns: 4, prompt_tokens: 512,
     output_tokens: 41, version_min: 20, version_max: 21, failure: null, duration_s: 3.42, created_at: at(300), finished_at: at(303.4),
-    ...fields,
+    outcome: "solved", step: 121, step_index: 21, staleness: 1, failure_group: null, fingerprint: null, driver: "local", engine: 0,
+    timings: { start: 0.048, setup: 0.03, llm: 2.31, exec: 0.42, verify: 0.38, teardown: 0.02 }, queue_s: 0.2, llm_share: 0.675,
+    started_at: at(300.2), ...fields,
   };
 }
 
@@ -81,7 +83,7 @@ export function makeAttempt(fields: Partial<Attempt> = {}): Attempt {
     failure: null, num_turns: 4, prompt_tokens: 512, output_tokens: 41, version_min: 20, version_max: 21,
     timings: { queue: 0.21, start: 0.048, setup: 0.03, llm: 2.31, exec: 0.42, verify: 0.38, teardown: 0.02 },
     grade: { details: { reward: 1, passed: 3, failed: 0 }, output: "test_add ... ok\ntest_sub ... ok\ntest_neg ... ok\n\nOK\n", duration_s: 0.38 },
-    worker: "rollout-1@box", engine: 0, created_at: at(300), started_at: at(300.2), finished_at: at(303.4), ...fields,
+    num_llm_errors: 0, worker: "rollout-1@box", engine: 0, created_at: at(300), started_at: at(300.2), finished_at: at(303.4), ...fields,
   };
 }
 
@@ -94,10 +96,11 @@ export function makeTrajectoryDetail(fields: Partial<TrajectoryDetail> = {}): Tr
 }
 
 export function makeTurn(fields: Partial<Turn> = {}): Turn {
+  const { action = "cat stats.py", command = "cat stats.py", observation = "def mean(xs):\n    return sum(xs) / (len(xs) - 1)\n" } = fields;
   return {
-    index: 0, started_at: at(300.3), llm_s: 0.61, exec_s: 0.05, action: "cat stats.py", command: "cat stats.py",
-    observation: "def mean(xs):\n    return sum(xs) / (len(xs) - 1)\n", exit_code: 0, finish_reason: "stop", prompt_tokens: 84,
-    output_tokens: 5, cached_tokens: 80, version_min: 20, version_max: 20, is_timed_out: false, truncated_bytes: 0, ...fields,
+    index: 0, started_at: at(300.3), llm_s: 0.61, queue_s: null, exec_s: 0.05, action, command, observation, exit_code: 0, finish_reason: "stop", prompt_tokens: 84,
+    output_tokens: 5, cached_tokens: 80, version_min: 20, version_max: 20, is_timed_out: false, truncated_bytes: 0, action_length: action.length,
+    command_length: command.length, observation_length: observation.length, log_length: 0, ...fields,
   };
 }
 
@@ -105,7 +108,7 @@ export function makeGroup(fields: Partial<Group> = {}): Group {
   return {
     id: 311, run: 7, stage: "rl-training", task: { id: 17, key: "calc-0017", repository: "calc" }, index: 167, status: "consumed",
     drop_reason: "", resume: 0, opened_version: 20, oldest_version: 20, num_members: 8, num_ended: 8, num_valid: 8, reward_mean: 0.375,
-    reward_std: 0.518, step: 21, opened_at: at(290), ready_at: at(309), finished_at: at(311), ...fields,
+    reward_std: 0.518, zero_gradient: "", step: 121, step_index: 21, opened_at: at(290), ready_at: at(309), finished_at: at(311), ...fields,
   };
 }
 

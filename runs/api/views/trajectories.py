@@ -17,22 +17,30 @@ from runs.api.filters import (
     TrajectoryQuery,
     TurnQuery,
 )
-from runs.selectors import trajectories
+from runs.selectors import groups, trajectories
 
 
 class GroupList(APIView):
-    @lists(trajectories.GroupRow, query=GroupQuery)
+    @lists(groups.GroupRow, query=GroupQuery)
     def get(self, request: Request) -> Response:
         """Groups, newest first."""
-        return page(request, trajectories.groups(request.user, **filters(request, GroupQuery)))
+        return page(request, groups.groups(request.user, **filters(request, GroupQuery)))
 
 
 class RunGroupList(APIView):
-    @lists(trajectories.GroupRow, query=RunGroupQuery)
+    @lists(groups.GroupRow, query=RunGroupQuery)
     def get(self, request: Request, run: int) -> Response:
         """Groups of a run, newest first."""
         given = filters(request, RunGroupQuery, run=run)
-        return page(request, trajectories.groups(request.user, **given))
+        return page(request, groups.groups(request.user, **given))
+
+
+class GroupDetail(APIView):
+    @describes(groups.GroupDetailRow)
+    def get(self, request: Request, group_id: int) -> Response:
+        """A group with its members side by side: what each ran, left and was graded."""
+        filters(request)
+        return Response(groups.group_detail(request.user, group_id))
 
 
 class TrajectoryList(APIView):

@@ -89,7 +89,7 @@ def test_an_infra_failure_is_a_failure_without_a_reward(client: APIClient) -> No
 
 
 def test_a_row_of_the_list_shows_the_newest_attempt(client: APIClient) -> None:
-    trajectory = factories.TrajectoryFactory()
+    trajectory = factories.TrajectoryFactory(num_attempts=2)
     factories.AttemptFactory(trajectory=trajectory, failed=True, number=1)
     factories.AttemptFactory(trajectory=trajectory, running=True, number=2)
 
