@@ -213,7 +213,7 @@ class Plan:
 
     def __init__(self, shape: Shape, seed: int) -> None:
         self.shape = shape
-        self.rng = np.random.default_rng([seed, shape.num_steps, shape.group_size])
+        self.rng = np.random.default_rng([seed, shape.salt])
         self.now = 0.0
         self.resume = 0
         self.sentences: list[Sentence] = []
@@ -228,7 +228,7 @@ class Plan:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()
         self._waiting: deque[AttemptPlan] = deque()
-        self._in_flight: set[AttemptPlan] = set()
+        self._in_flight: dict[AttemptPlan, None] = {}
         self._load = [0] * shape.num_engines
         self._completed_at: list[float] = []
         self._published_at = [-math.inf]
@@ -346,7 +346,7 @@ class Plan:
             resume=self.resume,
             opened_version=self.version,
             opened_at=self.now,
-            slowness=float(self.rng.lognormal(0, 0.18)),
+            slowness=float(self.rng.lognormal(0, 0.14)),
             is_broken=stage.kind == "rl" and task in self._broken,
         )
         stage.num_opened += 1
@@ -359,10 +359,10 @@ class Plan:
 
     def _queue(self, member: MemberPlan, wait_s: float | None = None) -> None:
         rng, group = self.rng, member.group
-        slowness = group.slowness * float(rng.lognormal(0, 0.22))
-        if rng.random() < 0.04:  # a straggler
+        slowness = group.slowness * float(rng.lognormal(0, 0.2))
+        if rng.random() < 0.03:  # a straggler
             worst = 3.0 if group.stage.kind == "eval" else 8.0
-            slowness *= float(min(worst, 1.5 + 1.2 * rng.pareto(2.2)))
+            slowness *= float(min(worst, 1.6 + 1.1 * rng.pareto(2.3)))
         attempt = AttemptPlan(
             member=member,
             number=len(member.attempts) + 1,
@@ -396,7 +396,7 @@ class Plan:
     def _start(self, attempt: AttemptPlan) -> None:
         attempt.status = "running"
         attempt.started_at = self.now + float(self.rng.uniform(0.1, 0.6))
-        self._in_flight.add(attempt)
+        self._in_flight[attempt] = None
         attempt.engine = min(self._serving(), key=self._load.__getitem__)
         self._load[attempt.engine] += 1
         attempt.fault = self._draw_fault(attempt)
@@ -434,7 +434,7 @@ class Plan:
         return rl.num_steps_done / rl.num_steps if rl.started_at else 0.0
 
     def _leave(self, attempt: AttemptPlan) -> None:
-        self._in_flight.discard(attempt)
+        self._in_flight.pop(attempt, None)
         self._load[attempt.engine] -= 1
         attempt.finished_at = max(self.now, attempt.started_at or self.now)
         assert attempt.started_at is not None

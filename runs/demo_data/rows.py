@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -26,7 +27,8 @@ from runs.demo_data.plan import (
     output_tokens,
 )
 from runs.demo_data.repositories import DemoTask, grade_of, patch_of, tasks_of
-from runs.demo_data.shape import NUM_HELD_OUT_TASKS, NUM_TRAIN_TASKS, Shape, recipe_source
+from runs.demo_data.shape import NUM_HELD_OUT_TASKS, NUM_TRAIN_TASKS, Shape
+from runs.demo_data.tokens import Encode, arrays_of, blob_name, trainer_logprobs
 from runs.demo_data.turns import turns_of
 from runs.models import (
     Attempt,
@@ -48,9 +50,10 @@ from runs.models import (
 from runs.recipe import load
 from runs.services.evaluations import compared, evaluate, sentence_of
 from runs.services.steps import storable_metrics
-from runs.services.turns import COPY_TURNS
+from runs.services.turns import COPY_TURNS, TurnValues
 from sandboxes.failures import Failure as Raised
 from sandboxes.models import Failure, FailureGroup, Sandbox
+from workers.rl.arrays import encode
 
 NODE_PREFIX = "demo-"
 BATCH = 2_000
@@ -62,6 +65,14 @@ LEVELS = {"docker": "docker", "e2b": "microvm"}
 Say = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class TokenStore:
+    """Where token blobs go, and the vocabulary that they are written in."""
+
+    store: BlobStore
+    encode: Encode
+
+
 class Writer:
     """Writes one run. began: when the run did, in real time."""
 
@@ -71,12 +82,14 @@ class Writer:
         shape: Shape,
         plan: Plan,
         *,
-        store: BlobStore,
+        source: str,
         began: datetime,
         seed: int,
         say: Say,
+        tokens: TokenStore | None,
     ) -> None:
-        self.project, self.shape, self.plan, self.store = project, shape, plan, store
+        self.project, self.shape, self.plan, self.source = project, shape, plan, source
+        self.tokens = tokens
         self.began, self.seed, self.say = began, seed, say
         self.tasks = {
             "train": tasks_of("train", NUM_TRAIN_TASKS),
@@ -112,8 +125,7 @@ class Writer:
         return self.task_rows["train" if group.stage.kind == "rl" else "held_out"][group.task]
 
     def _run(self, cloned_from: Run | None) -> Run:
-        source = recipe_source(self.shape)
-        recipe = load(source)
+        recipe = load(self.source)
         plan = self.plan
         busy_s = sum(
             a.finished_at - a.started_at for a in plan.attempts if a.started_at and a.finished_at
@@ -123,7 +135,7 @@ class Writer:
             name=self.shape.name,
             status=Run.Status.SUCCEEDED,
             recipe=recipe.model_dump(mode="json"),
-            recipe_source=source,
+            recipe_source=self.source,
             seed=recipe.seed,
             stop_reason="All stages succeeded.",
             resume=plan.resume,
@@ -371,13 +383,31 @@ class Writer:
         self.member_rows: dict[MemberPlan, Trajectory] = dict(zip(members, made, strict=True))
         Consumption.objects.bulk_create(
             (
-                Consumption(step=row, trajectory=self.member_rows[member])
+                Consumption(
+                    step=row,
+                    trajectory=self.member_rows[member],
+                    logprobs=self._logprobs_key(member.last, step),
+                )
                 for step, row in self.step_rows.items()
                 for member in step.consumed
             ),
             batch_size=BATCH,
         )
         self.say(f"{len(rows)} groups, {len(made)} trajectories")
+
+    def _blob_key(self, attempt: AttemptPlan) -> str:
+        """Only the last step's attempts keep their tokens."""
+        member = attempt.member
+        if self.tokens is None or attempt.status != "completed":
+            return ""
+        if member.group.step is not self.plan.stages[3].steps[-1]:
+            return ""
+        name = blob_name(member.group.stage.index, member.group.index, member.index, attempt.number)
+        return f"p{self.project.pk}/runs/{self.run.pk}/attempts/{name}"
+
+    def _logprobs_key(self, attempt: AttemptPlan, step: StepPlan) -> str:
+        key = self._blob_key(attempt)
+        return f"{key}.logprobs-{self.step_rows[step].pk}" if key else ""
 
     def _trajectory(self, member: MemberPlan, group: Group) -> Trajectory:
         last = member.last
@@ -440,6 +470,7 @@ class Writer:
             if fault and is_failed
             else "",
             is_suspect=attempt.is_suspect,
+            blob=self._blob_key(attempt),
             num_turns=attempt.num_turns,
             prompt_tokens=_prompt_tokens(attempt),
             output_tokens=output_tokens(attempt),
@@ -611,13 +642,27 @@ class Writer:
         with connection.cursor() as cursor, cursor.copy(COPY_TURNS) as copy:
             for attempt, row in self.attempt_rows.items():
                 task = self.task_of(attempt.member.group)
-                for turn in turns_of(self.plan, attempt, task, self.began, self.seed):
+                turns = list(turns_of(self.plan, attempt, task, self.began, self.seed))
+                for turn in turns:
                     copy.write_row((row.pk, *turn))
-                    num += 1
+                if row.blob:
+                    self._store_tokens(attempt, row, task, turns)
+                num += len(turns)
                 if num - told >= 100_000:
                     told = num
                     self.say(f"{num} turns ...")
         self.say(f"{num} turns")
+
+    def _store_tokens(
+        self, attempt: AttemptPlan, row: Attempt, task: DemoTask, turns: list[TurnValues]
+    ) -> None:
+        assert self.tokens is not None
+        rng = np.random.default_rng([self.seed, attempt.member.group.index, attempt.member.index])
+        arrays = arrays_of(self.tokens.encode, task.instruction, turns, rng)
+        self.tokens.store.put(row.blob, encode(arrays))
+        step = self.plan.stages[3].steps[-1]
+        prox = trainer_logprobs(arrays, rng)
+        self.tokens.store.put(self._logprobs_key(attempt, step), prox.tobytes())
 
 
 def _stop_reason(attempt: AttemptPlan) -> str:

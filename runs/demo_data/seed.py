@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from django.db import connection, transaction
@@ -14,7 +16,7 @@ from controlplane.accounts.models import Project
 from controlplane.blobs import BlobStore
 from runs.demo_data.plan import Plan
 from runs.demo_data.repositories import tasks_of
-from runs.demo_data.rows import NODE_PREFIX, Writer
+from runs.demo_data.rows import NODE_PREFIX, TokenStore, Writer
 from runs.demo_data.shape import (
     HELD_OUT_SET,
     NUM_HELD_OUT_TASKS,
@@ -24,8 +26,8 @@ from runs.demo_data.shape import (
     other_shape,
     recipe_source,
 )
+from runs.demo_data.tokens import has_tokenizers, write_tokenizer
 from runs.models import Group, Node, Recipe, Run, Task, TaskSet, Worker
-from runs.recipe import load
 from sandboxes.models import Failure, FailureGroup, Limit
 from sandboxes.services import record_limit
 
@@ -88,6 +90,7 @@ def demo_runs(project: Project) -> list[Run]:
 def seed(
     project: Project,
     store: BlobStore,
+    model_dir: Path,
     *,
     scale: float,
     seed: int,
@@ -95,15 +98,18 @@ def seed(
     again: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Seeded:
-    """Both demo runs, or those that are there; `again` replaces them. All or nothing."""
+    """Both demo runs, or those that are there; `again` replaces them. All or nothing.
+
+    model_dir: where the vocabulary of their tokens is kept.
+    """
     known = demo_runs(project)
     if known and not again:
         return Seeded(known, is_new=False)
     with transaction.atomic():
         if known:
             say(f"Removing {len(known)} demo runs ...")
-            remove(project)
-        runs = _seed(project, store, scale=scale, seed=seed, now=now, say=say)
+            remove(project, store)
+        runs = _seed(project, store, model_dir, scale=scale, seed=seed, now=now, say=say)
     if not connection.in_atomic_block:
         say("Vacuuming ...")
         with connection.cursor() as cursor:
@@ -114,6 +120,7 @@ def seed(
 def _seed(
     project: Project,
     store: BlobStore,
+    model_dir: Path,
     *,
     scale: float,
     seed: int,
@@ -125,17 +132,24 @@ def _seed(
     main_began = now.replace(second=0, microsecond=0) - ENDED_BEFORE - _length(plans[1])
     began = [main_began - timedelta(days=3), main_began]
     task_rows = _tasks(project, store, now=began[0] - timedelta(days=2))
+    tokens = None
+    if has_tokenizers():
+        tokens = TokenStore(store, write_tokenizer(model_dir))
+    else:
+        say("No tokens are written: the tokenizers package is not here.")
     runs: list[Run] = []
     for shape, plan, start in zip(shapes, plans, began, strict=True):
         say(f"Run {shape.name}: {shape.num_steps} steps, {len(plan.attempts)} attempts ...")
-        writer = Writer(project, shape, plan, store=store, began=start, seed=seed, say=say)
+        source = recipe_source(shape, str(model_dir))
+        writer = Writer(
+            project, shape, plan, source=source, began=start, seed=seed, say=say, tokens=tokens
+        )
         runs.append(writer.write(task_rows, cloned_from=runs[-1] if runs else None))
         Recipe.objects.update_or_create(
             project=project,
             name=shape.name,
-            defaults={"source": recipe_source(shape), "updated_at": start},
+            defaults={"source": source, "updated_at": start},
         )
-        load(recipe_source(shape))
         _quarantine(task_rows["train"], plan, start)
     _set_states(project, runs, now=now)
     _limits(project, now=now - ENDED_BEFORE)
@@ -206,11 +220,14 @@ def _set_states(project: Project, runs: list[Run], *, now: datetime) -> None:
     """What somebody decided about groups of failures; only of those that no other run has a part in."""
     ids = [run.pk for run in runs]
     groups = FailureGroup.objects.filter(project=project, failures__run_id__in=ids).distinct()
+    own = list(
+        groups.exclude(failures__in=Failure.objects.exclude(run_id__in=ids)).order_by("last_at")
+    )
     for kind, state, reason in _STATES:
-        own = groups.exclude(failures__in=Failure.objects.exclude(run_id__in=ids))
-        group = own.filter(kind=kind).order_by("last_at").first()
-        if group is None:
-            continue
+        if len(own) < 2:
+            return
+        group = next((g for g in own if g.kind == kind), own[0])
+        own.remove(group)
         changes: dict[str, Any] = {"state_reason": reason, "state_by": "maria"}
         if state == "resolved":
             changes["resolved_at"] = group.last_at + timedelta(minutes=40)
@@ -238,7 +255,7 @@ def _limits(project: Project, *, now: datetime) -> None:
 
 
 @transaction.atomic
-def remove(project: Project) -> None:
+def remove(project: Project, store: BlobStore) -> None:
     """Every demo run of the project with all that hangs on it; other runs keep what they have."""
     ids = [run.pk for run in demo_runs(project)]
     touched = list(
@@ -250,6 +267,8 @@ def remove(project: Project) -> None:
         for statement in _DELETES:
             cursor.execute(statement, [ids])
     Run.objects.filter(pk__in=ids).delete()
+    for pk in ids:
+        transaction.on_commit(partial(store.delete, f"p{project.pk}/runs/{pk}"))
     for group in FailureGroup.objects.filter(pk__in=touched):
         group.num_failures = group.failures.count()
         if group.num_failures:

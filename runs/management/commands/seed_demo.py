@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -37,6 +38,7 @@ class Command(BaseCommand):
         seeded = seed(
             project,
             BlobStore(settings.BLOB_URL),
+            Path(settings.VAR_DIR) / "demo" / "Qwen3-30B-A3B-Instruct",
             scale=options["scale"],
             seed=options["seed"],
             now=timezone.now(),
