@@ -27,7 +27,7 @@ from sandboxes.selectors import SandboxStatus
 MAX_TEXT_CHARS = 262_144
 """Characters of a body in one answer."""
 TextPart = TypeAliasType("TextPart", Literal["action", "command", "observation", "log"])
-CheckKind = TypeAliasType("CheckKind", Literal["fail_to_pass", "pass_to_pass", "other"])
+VerdictKind = TypeAliasType("VerdictKind", Literal["fail_to_pass", "pass_to_pass", "other"])
 
 
 class TextRow(TypedDict):
@@ -48,10 +48,10 @@ class PatchRow(TypedDict):
     is_cut: bool
 
 
-class CheckRow(TypedDict):
+class VerdictCheckRow(TypedDict):
     """One named thing the verifier said: `passed` of `total`, or a value."""
 
-    kind: CheckKind
+    kind: VerdictKind
     name: str
     passed: int | None
     total: int | None
@@ -67,7 +67,7 @@ class TestsRow(TypedDict):
     reward: float | None
     is_attributed_to_policy: bool
     duration_s: float | None
-    checks: list[CheckRow]
+    checks: list[VerdictCheckRow]
     output: str
 
 
@@ -185,7 +185,7 @@ def verdict(actor: Actor, trajectory_id: int, *, attempt: int | None = None) -> 
     )
 
 
-_KINDS: dict[str, CheckKind] = {
+_KINDS: dict[str, VerdictKind] = {
     "fail_to_pass": "fail_to_pass",
     "f2p": "fail_to_pass",
     "pass_to_pass": "pass_to_pass",
@@ -195,13 +195,13 @@ _KINDED = re.compile(r"(fail_to_pass|pass_to_pass|f2p|p2p)(?:[:/. ]+|_|$)", re.I
 _COUNT = re.compile(r"(.*?)_?(passed|failed|tests|total)")
 
 
-def checks(details: dict[str, Any]) -> list[CheckRow]:
+def checks(details: dict[str, Any]) -> list[VerdictCheckRow]:
     """The scalars of a grade as checks.
 
     `fail_to_pass:NAME` and `pass_to_pass:NAME` (also F2P, P2P) hold whether a test passed; `X_passed`
     and `X_tests` (or `X_total`) are one check of counts; anything else is a value with its name.
     """
-    rows: dict[tuple[str, str], CheckRow] = {}
+    rows: dict[tuple[str, str], VerdictCheckRow] = {}
     for key, value in details.items():
         kinded = _KINDED.match(key)
         kind = _KINDS[kinded[1].lower()] if kinded else "other"
@@ -220,12 +220,14 @@ def checks(details: dict[str, Any]) -> list[CheckRow]:
                 row["total"] = value
         else:
             _check(rows, kind, name or key)["value"] = "" if value is None else str(value)
-    order = list(get_args(CheckKind.__value__))
+    order = list(get_args(VerdictKind.__value__))
     return sorted(rows.values(), key=lambda row: (order.index(row["kind"]), row["name"]))
 
 
-def _check(rows: dict[tuple[str, str], CheckRow], kind: CheckKind, name: str) -> CheckRow:
-    fresh = CheckRow(kind=kind, name=name or "tests", passed=None, total=None, value=None)
+def _check(
+    rows: dict[tuple[str, str], VerdictCheckRow], kind: VerdictKind, name: str
+) -> VerdictCheckRow:
+    fresh = VerdictCheckRow(kind=kind, name=name or "tests", passed=None, total=None, value=None)
     return rows.setdefault((kind, name), fresh)
 
 
@@ -310,6 +312,6 @@ def boxes(actor: Actor, trajectory_id: int) -> list[BoxRow]:
     fields = [name for name in BoxRow.__annotations__ if name != "attempt"]
     found = Sandbox.objects.filter(attempt_id__in=numbers).order_by("-id")
     return [
-        cast("BoxRow", {**row, "attempt": numbers[row.pop("attempt_id")]})
+        cast("BoxRow", {"attempt": numbers[row.pop("attempt_id")], **row})
         for row in found.values(*fields, "attempt_id")
     ]

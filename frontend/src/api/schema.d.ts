@@ -1632,8 +1632,6 @@ export interface components {
             unit: string;
             pointer: string;
         };
-        /** @enum {string} */
-        CheckKind: "fail_to_pass" | "pass_to_pass" | "other";
         /** @description A trainer state that a run can go on from. reward_mean_10: the mean reward of the ten steps up to it. why_no_start: empty when a run may start from its weights. is_newest: what a resume goes on from. kept_by: why it is still there, or that it is not. */
         Checkpoint: {
             id: number;
@@ -3462,7 +3460,7 @@ export interface components {
             reward: number | null;
             is_attributed_to_policy: boolean;
             duration_s: number | null;
-            checks: components["schemas"]["Check"][];
+            checks: components["schemas"]["VerdictCheck"][];
             output: string;
         };
         /** @description Characters `from` to `to` of a body of `length`. */
@@ -3818,6 +3816,16 @@ export interface components {
             num_steps: number;
             sentence: string;
         };
+        /** @description One named thing the verifier said: `passed` of `total`, or a value. */
+        VerdictCheck: {
+            kind: components["schemas"]["VerdictKind"];
+            name: string;
+            passed: number | null;
+            total: number | null;
+            value: string | null;
+        };
+        /** @enum {string} */
+        VerdictKind: "fail_to_pass" | "pass_to_pass" | "other";
         /** @description A Celery worker process, kept alive by its heartbeat. A draining one says who drained it and why. */
         Worker: {
             id: number;

@@ -35,4 +35,5 @@ test("control and bidirectional characters of untrusted text become visible", ()
   expect(visibleText("a\u001b[31mred\u001b[0m\tb\nc")).toBe("a^[[31mred^[[0m\tb\nc");
   expect(visibleText("\u0000\u007f")).toBe("^@^?");
   expect(visibleText("if \u202etrue")).toBe("if ⟨U+202E⟩true");
+  expect(visibleText("a\u200bb\u009b\u{e0041}")).toBe("a⟨U+200B⟩b⟨U+9B⟩⟨U+E0041⟩");
 });

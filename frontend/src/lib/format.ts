@@ -98,8 +98,8 @@ export function words(name: string): string {
  * hide or reorder what is read. New lines and tabs stay.
  */
 export function visibleText(text: string): string {
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (char) => {
-    const code = char.charCodeAt(0);
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu, (char) => {
+    const code = char.codePointAt(0) ?? 0;
     if (code < 0x20 || code === 0x7f) return `^${String.fromCharCode(code ^ 0x40)}`;
     return `⟨U+${code.toString(16).toUpperCase()}⟩`;
   });

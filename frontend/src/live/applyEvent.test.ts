@@ -24,7 +24,7 @@ test("an event makes stale what it changed and nothing else", () => {
   const { invalidator, stale } = setUp();
   invalidator.applyEvent({ type: "trajectory_changed", run: 7, trajectory: 40, status: "completed" });
   vi.advanceTimersByTime(0);
-  expect(stale()).toEqual(["run/7/detail", "run/7/groups", "trajectories/7", "trajectory/40/detail"]);
+  expect(stale()).toEqual(["run/7/detail", "run/7/groups", "trajectories/7", "trajectory/40/detail", "trajectory/40/turns/1"]);
 });
 
 test("turns of an open trajectory refresh it alone", () => {

@@ -28,7 +28,7 @@ export function staleKeys(event: LiveEvent): QueryKey[] {
     case "trajectory_changed":
       return [
         ["trajectories", event.run],
-        ["trajectory", event.trajectory, "detail"],
+        ["trajectory", event.trajectory],
         ["run", event.run, "detail"],
         ["run", event.run, "overview"],
         ["run", event.run, "groups"],

@@ -135,7 +135,7 @@ export function makeRecipe(fields: Partial<Recipe> = {}): Recipe {
 export function makeSandbox(fields: Partial<Sandbox> = {}): Sandbox {
   return {
     id: 1, project: "default", key: "sb-7-9001", driver: "local", level: "bwrap+overlay", status: "gone", run_id: 7, attempt_id: 9001,
-    trajectory_id: 4012, worker: "rollout-1@box", created_at: at(300), ready_at: at(300.05), finished_at: at(303.4),
+    trajectory_id: 4012, is_orphan: false, worker: "rollout-1@box", created_at: at(300), ready_at: at(300.05), finished_at: at(303.4),
     timings: { admit: 0.001, start: 0.048, setup: 0.03, exec: 0.42, verify: 0.38, teardown: 0.02 }, ...fields,
   };
 }
@@ -143,7 +143,9 @@ export function makeSandbox(fields: Partial<Sandbox> = {}): Sandbox {
 export function makeFailureGroup(fields: Partial<FailureGroup> = {}): FailureGroup {
   return {
     id: 1, project: "default", fingerprint: "v1:infer:infer_infra:connection to URL refused", stage: "infer", kind: "infer_infra",
-    message: "connection to http://127.0.0.1:31001 refused", num_failures: 6, first_at: at(205), last_at: at(207), ...fields,
+    message: "connection to http://127.0.0.1:31001 refused", num_failures: 6, first_at: at(205), last_at: at(207), state: "new",
+    state_reason: "", state_by: "", resolved_at: null, regressed_at: null, ignored_until: null, num_here: 6, num_trajectories: 6, num_runs: 1,
+    num_invalidated: 1, hourly: Array.from({ length: 48 }, (_, hour) => (hour === 47 ? 6 : 0)), ...fields,
   };
 }
 
@@ -156,7 +158,7 @@ export function makeFailure(fields: Partial<Failure> = {}): Failure {
 
 export function makeEngine(fields: Partial<Engine> = {}): Engine {
   return {
-    id: 1, run: 7, index: 0, status: "serving", url: "http://127.0.0.1:31001", weight_version: 22, target_version: 22, num_in_flight: 61,
+    id: 1, run: 7, run_name: "miniature-seed-1", version_skew: 0, num_restarts: 0, heartbeat_at: at(371), worker: "engine-1@box", index: 0, status: "serving", url: "http://127.0.0.1:31001", weight_version: 22, target_version: 22, num_in_flight: 61,
     load: { running: 58, queued: 3, token_usage: 0.412, gen_throughput: 1840 }, failure_message: "", created_at: at(2), started_at: at(3),
     synced_at: at(361), finished_at: null, ...fields,
   };
@@ -165,6 +167,7 @@ export function makeEngine(fields: Partial<Engine> = {}): Engine {
 export function makeWorker(fields: Partial<Worker> = {}): Worker {
   return {
     id: 1, name: "rollout-1@box", node: "box", kind: "rollout", status: "live", pid: 4711, num_slots: 48, num_busy: 44, capabilities: {},
+    drain_reason: "", drained_by: "",
     started_at: at(-30), last_seen_at: at(371), ...fields,
   };
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -112,7 +113,7 @@ class Log(APIView):
 class Atif(APIView):
     @extend_schema(
         parameters=[AttemptQuery],
-        responses={200: serializers.DictField(), **PROBLEM_ANSWER},
+        responses={200: OpenApiTypes.OBJECT, **PROBLEM_ANSWER},
     )
     def get(self, request: Request, trajectory: int) -> Response:
         """The whole attempt as an ATIF document, to download."""
