@@ -46,17 +46,24 @@ SELECT
      (SELECT id FROM runs_attempt WHERE trajectory_id = trajectory.id)) AS turns
 FROM runs_trajectory AS trajectory WHERE trajectory.id = %(id)s
 """
+# Heartbeats and loads change all the time: they count in steps of 15 and 10 seconds.
 _FLEET = """
 SELECT
-  (SELECT coalesce(sum(hashtext(id || status)), 0) FROM runs_worker) AS workers,
+  (SELECT coalesce(sum(hashtext(id || status)), 0)
+     + coalesce(floor(extract(epoch FROM max(last_seen_at)) / 15), 0) FROM runs_worker) AS workers,
   (SELECT coalesce(sum(hashtext(engine.id || engine.status || coalesce(engine.weight_version, -1))), 0)
+     + coalesce(floor(extract(epoch FROM max(engine.lease_expires_at)) / 10), 0)
      FROM runs_engine AS engine JOIN runs_run AS run ON run.id = engine.run_id
      WHERE run.project_id = %(project)s) AS engines,
   (SELECT coalesce(max(id), 0) FROM sandboxes_sandbox WHERE project_id = %(project)s) AS sandboxes,
   (SELECT coalesce(sum(hashtext(id || status)), 0) FROM sandboxes_sandbox
      WHERE project_id = %(project)s AND status NOT IN ('gone', 'failed')) AS sandboxes_live,
-  (SELECT coalesce(sum(num_failures), 0) FROM sandboxes_failuregroup
-     WHERE project_id = %(project)s) AS failures
+  (SELECT coalesce(sum(hashtext(concat_ws(' ', id, num_failures, resolved_at, ignored_until))), 0)
+     FROM sandboxes_failuregroup WHERE project_id = %(project)s) AS failures,
+  (SELECT coalesce(sum(hashtext(concat_ws(' ', id, dispatched_at))), 0) FROM runs_attempt
+     WHERE status = 'queued') AS queues,
+  (SELECT coalesce(floor(extract(epoch FROM max(measured_at))), 0) FROM sandboxes_limit
+     WHERE project_id = %(project)s) AS limits
 """
 _QUERIES = {"runs": _RUNS, "run": _RUN, "trajectory": _TRAJECTORY, "fleet": _FLEET}
 

@@ -4,7 +4,7 @@
  * Every record is keyed by the union of the API, so a new status does not compile until it has a face.
  */
 import type {
-  AttemptStatus, EngineStatus, GroupStatus, RunStatus, SandboxStatus, StageStatus, StepStatus, Trajectory,
+  AttemptStatus, EngineStatus, FailureState, GroupStatus, LifeState, RunStatus, SandboxStatus, StageStatus, StepStatus, Trajectory,
   WorkerStatus,
 } from "../api/types";
 
@@ -91,6 +91,22 @@ export const STEP_STATUS: Record<StepStatus, Face> = {
   done: { label: "Done", tone: "solved", icon: "check", meaning: "Its weights are published." },
   failed: { label: "Failed", tone: "failed", icon: "alert", meaning: "Ended with a failure." },
   superseded: { label: "Superseded", tone: "cancelled", icon: "slash", meaning: "Undone by a roll-back; stays visible." },
+};
+
+export const FAILURE_STATE: Record<FailureState, Face> = {
+  new: { label: "New", tone: "failed", icon: "alert", meaning: "First seen less than 24 hours ago." },
+  ongoing: { label: "Ongoing", tone: "running", icon: "half", meaning: "Known for longer than a day, and neither resolved nor ignored." },
+  regressed: { label: "Regressed", tone: "failed", icon: "arrow", meaning: "Failed again after it had been resolved." },
+  resolved: { label: "Resolved", tone: "solved", icon: "check", meaning: "A person said that its cause is gone; it has not failed since." },
+  ignored: { label: "Ignored", tone: "cancelled", icon: "slash", meaning: "A person set it aside for a while." },
+};
+
+/** A step in the life of a sandbox. */
+export const LIFE_STATE: Record<LifeState, Face> = {
+  done: { label: "Done", tone: "solved", icon: "check", meaning: "Over; its seconds are known." },
+  running: { label: "Now", tone: "running", icon: "half", meaning: "The box is in it." },
+  failed: { label: "Failed", tone: "invalid", icon: "hatch", meaning: "The infrastructure failed here." },
+  not_reached: { label: "No figure", tone: "waiting", icon: "ring", meaning: "Not reached, or this driver has no such step." },
 };
 
 /** What a trajectory came to. `invalid` is a third state: the infrastructure failed, so there is no reward. */

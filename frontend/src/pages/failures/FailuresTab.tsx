@@ -7,5 +7,13 @@ const route = getRouteApi("/shell/runs/$run/failures");
 export function FailuresTab() {
   const { run } = route.useParams();
   const search = route.useSearch();
-  return <FailureGroups filter={{ run, ...search }} />;
+  const navigate = route.useNavigate();
+  return (
+    <FailureGroups
+      filter={{ run, ...search }}
+      onFilter={(change) => {
+        navigate({ search: (old) => ({ ...old, ...change }) }).catch(() => undefined);
+      }}
+    />
+  );
 }
