@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from django.db import connection
-from django.db.models import Count, Max, Min
+from django.db.models import Count, Max, Min, OuterRef, Subquery
 from typing_extensions import TypeAliasType, TypedDict
 
 from controlplane.accounts.access import Actor
@@ -186,26 +186,25 @@ def metric_names(actor: Actor, *, run: int) -> MetricNamesRow:
     """Every curve that the run has, by group and name. Raises NotFound."""
     found = visible_run(actor, run)
     points = MetricPoint.objects.filter(run=found)
-    counts = dict(points.values_list("name").annotate(Count("id")).order_by())
-    newest = points.order_by("name", "-resume", "-step").distinct("name")
-    last = {
-        name: (value, step) for name, value, step in newest.values_list("name", "value", "step")
-    }
+    newest = points.filter(name=OuterRef("name")).order_by("-resume", "-step").values("id")[:1]
+    names = points.values("name").annotate(num=Count("id"), newest=Subquery(newest)).order_by()
+    counts = {row["name"]: (row["num"], row["newest"]) for row in names}
+    last = points.in_bulk([newest for _, newest in counts.values()])
     return MetricNamesRow(
         metrics=[
-            _name_row(name, counts[name], last[name], found)
-            for name in sorted(counts, key=_in_catalogue_order)
+            _name_row(name, num, last[newest], found)
+            for name, (num, newest) in sorted(counts.items(), key=_in_catalogue_order)
         ]
     )
 
 
-def _in_catalogue_order(name: str) -> tuple[int, str]:
-    prefixes = list(GROUPS)
+def _in_catalogue_order(row: tuple[str, Any]) -> tuple[int, str]:
+    name, prefixes = row[0], list(GROUPS)
     prefix = name.partition("/")[0]
     return (prefixes.index(prefix) if prefix in prefixes else len(prefixes)), name
 
 
-def _name_row(name: str, num_points: int, last: tuple[float, int], run: Run) -> MetricNameRow:
+def _name_row(name: str, num_points: int, last: MetricPoint, run: Run) -> MetricNameRow:
     entry = definition_of(name)
     return MetricNameRow(
         name=name,
@@ -216,8 +215,8 @@ def _name_row(name: str, num_points: int, last: tuple[float, int], run: Run) -> 
         population=entry["population"] if entry else "none",
         thresholds=thresholds_of(name, run.recipe),
         num_points=num_points,
-        last=in_json(last[0]),
-        last_step=last[1],
+        last=in_json(last.value),
+        last_step=last.step,
     )
 
 
@@ -288,16 +287,18 @@ def series(
         x=x,
         series=[
             axis.row(each, stored.get(each, points_of(b"")), (low, high), buckets, smoothing)
-            for each in wanted or sorted(stored, key=_in_catalogue_order)
+            for each in wanted or dict(sorted(stored.items(), key=_in_catalogue_order))
         ],
     )
 
 
 _PACKED = """
-SELECT name, string_agg(
-  int4send(resume) || int4send(step) || float8send(value) || float8send(extract(epoch FROM at)::float8),
-  ''::bytea ORDER BY resume, step
-) FROM runs_metricpoint WHERE run_id = %s AND (%s::text[] IS NULL OR name = ANY(%s)) GROUP BY name
+SELECT name, string_agg(point, ''::bytea) FROM (
+  SELECT name, int4send(resume) || int4send(step) || float8send(value)
+    || float8send(date_part('epoch', at)) AS point
+  FROM runs_metricpoint WHERE run_id = %s AND (%s::text[] IS NULL OR name = ANY(%s))
+  ORDER BY name, resume, step
+) points GROUP BY name
 """
 
 
