@@ -192,4 +192,4 @@ def _mentions(text: str) -> Q:
         | Q(failure_message__icontains=text)
     )
     is_id = text.isascii() and text.isdecimal() and len(text) < 19
-    return found | Q(pk=int(text)) | Q(group=int(text)) if is_id else found
+    return found | Q(pk=int(text)) if is_id else found
