@@ -5,10 +5,11 @@ import {
 
 import { meQuery } from "./api/me";
 import { Problem } from "./api/problem";
-import { EmptyState } from "./components/EmptyState";
 import { ErrorState } from "./components/ErrorState";
 import { Loading } from "./components/Loading";
+import { NotFound } from "./components/NotFound";
 import { Shell } from "./components/Shell";
+import { chosenProject } from "./lib/preferences";
 import { textParams } from "./lib/search";
 import { chartsSearch } from "./pages/charts/search";
 import { compareSearch } from "./pages/compare/search";
@@ -17,7 +18,7 @@ import { failureSearch, failuresSearch } from "./pages/failures/search";
 import { groupSearch, groupsSearch } from "./pages/groups/search";
 import { inspectorSearch } from "./pages/inspector/search";
 import { launchSearch } from "./pages/launch/search";
-import { eventsSearch, stepsSearch } from "./pages/overview/search";
+import { eventsSearch, overviewSearch, stepsSearch } from "./pages/overview/search";
 import { runsSearch } from "./pages/runs/search";
 import { sandboxesSearch, sandboxSearch } from "./pages/sandboxes/search";
 import { tailSearch } from "./pages/tail/search";
@@ -97,6 +98,7 @@ const runIndex = createRoute({
 const overview = createRoute({
   getParentRoute: () => run,
   path: "overview",
+  validateSearch: overviewSearch,
   component: lazyRouteComponent(() => import("./pages/overview/OverviewTab"), "OverviewTab"),
 });
 
@@ -275,6 +277,9 @@ const compareEvals = createRoute({
   component: lazyRouteComponent(() => import("./pages/evals/CompareEvalsPage"), "CompareEvalsPage"),
 });
 
+/** Any other address, so that it is told inside the shell. */
+const unknown = createRoute({ getParentRoute: () => shell, path: "/$", component: NotFound });
+
 const routeTree = root.addChildren([
   login,
   shell.addChildren([
@@ -283,7 +288,7 @@ const routeTree = root.addChildren([
       runIndex, overview, charts, steps, tail, trajectories, groups, group, runSandboxes, runFailures, runEngines, checkpoints, evals,
       events, config,
     ]),
-    trajectory, sandboxes, sandbox, failures, failureGroup, engines, workers, limits, taskSets, taskSet, task, compareEvals,
+    trajectory, sandboxes, sandbox, failures, failureGroup, engines, workers, limits, taskSets, taskSet, task, compareEvals, unknown,
   ]),
 ]);
 
@@ -292,6 +297,7 @@ export function createAppRouter(queryClient: QueryClient, history?: RouterHistor
     routeTree,
     ...(history === undefined ? {} : { history }),
     context: { queryClient },
+    rewrite: projectInQuery,
     search: { strict: true },
     defaultPreload: "intent",
     defaultPreloadStaleTime: 0,
@@ -299,11 +305,24 @@ export function createAppRouter(queryClient: QueryClient, history?: RouterHistor
     scrollRestoration: true,
     defaultPendingComponent: () => <Loading />,
     defaultErrorComponent: RouteError,
-    defaultNotFoundComponent: () => (
-      <EmptyState title="There is no such page.">The address may be old, or what it named is gone.</EmptyState>
-    ),
+    defaultNotFoundComponent: NotFound,
   });
 }
+
+/** `?project=` is of every page, so no page has to know it: it is taken off on the way in and put back on the way out. */
+const projectInQuery = {
+  input: ({ url }: { url: URL }) => {
+    const project = url.searchParams.get("project");
+    if (project !== null && project !== chosenProject.get()) chosenProject.set(project);
+    url.searchParams.delete("project");
+    return url;
+  },
+  output: ({ url }: { url: URL }) => {
+    const project = chosenProject.get();
+    if (project !== undefined && url.pathname !== "/login") url.searchParams.set("project", project);
+    return url;
+  },
+};
 
 function RouteError({ error, reset }: { error: unknown; reset: () => void }) {
   const router = useRouter();

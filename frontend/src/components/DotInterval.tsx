@@ -12,12 +12,15 @@ export type Estimate = {
   /** Where the value would be, had what is invalid been solved: drawn as a band. */
   upTo?: number | null;
   isProvisional?: boolean;
+  /** To another estimate over the same tasks. */
+  difference?: { against: string; value: number; low: number; high: number };
 };
 export type Reference = { label: string; value: number };
 
 type Props = { title: string; note?: string; estimates: readonly Estimate[]; references?: readonly Reference[]; pending?: readonly string[]; empty: string };
 
 const ROW_PX = 44;
+const DIFFERENCE_PX = 16;
 const LEFT_PX = 72;
 const RIGHT_PX = 16;
 
@@ -27,7 +30,8 @@ export function DotInterval({ title, note, estimates, references = [], pending =
   const top = axisTop(Math.max(0.05, ...estimates.map((one) => Math.max(one.high, one.upTo ?? 0)), ...references.map((one) => one.value)));
   const x = (value: number) => LEFT_PX + (value / top) * (width - LEFT_PX - RIGHT_PX);
   const rows = [...estimates.map((one) => one.label), ...pending];
-  const height = rows.length * ROW_PX + 22;
+  const rowPx = ROW_PX + (estimates.some((one) => one.difference !== undefined) ? DIFFERENCE_PX : 0);
+  const height = rows.length * rowPx + 22;
 
   return (
     <ChartFrame
@@ -53,14 +57,14 @@ export function DotInterval({ title, note, estimates, references = [], pending =
             {references.map((one) => (
               <path
                 key={one.label}
-                d={rows.map((_, row) => `M${x(one.value)} ${row * ROW_PX + 4}v22`).join("")}
+                d={rows.map((_, row) => `M${x(one.value)} ${row * rowPx + 4}v22`).join("")}
                 className={classes.reference}
               >
                 <title>{`${one.label} ${formatShare(one.value)}`}</title>
               </path>
             ))}
             {pending.map((label, i) => (
-              <text key={label} x={0} y={(estimates.length + i) * ROW_PX + 19} className={classes.label}>
+              <text key={label} x={0} y={(estimates.length + i) * rowPx + 19} className={classes.label}>
                 {label}
                 <tspan x={LEFT_PX} className={classes.tick}>
                   not evaluated yet
@@ -68,7 +72,7 @@ export function DotInterval({ title, note, estimates, references = [], pending =
               </text>
             ))}
             {estimates.map((one, row) => {
-              const y = row * ROW_PX + 15;
+              const y = row * rowPx + 15;
               const words = `${formatShare(one.value)} [${formatShare(one.low)}, ${formatShare(one.high)}] · ${one.note}`;
               // Below its mark, but never beyond the edge: 11 px figures are about 6 px wide.
               const wordsAt = Math.max(LEFT_PX, Math.min(x(one.low), width - RIGHT_PX - words.length * 6));
@@ -86,6 +90,11 @@ export function DotInterval({ title, note, estimates, references = [], pending =
                   <text x={wordsAt} y={y + 19} className={classes.tick}>
                     <tspan className={classes.value}>{formatShare(one.value)}</tspan> [{formatShare(one.low)}, {formatShare(one.high)}] · {one.note}
                   </text>
+                  {one.difference !== undefined && (
+                    <text x={wordsAt} y={y + 34} className={classes.tick}>
+                      {differenceWords(one.difference)}
+                    </text>
+                  )}
                 </g>
               );
             })}
@@ -94,6 +103,12 @@ export function DotInterval({ title, note, estimates, references = [], pending =
       </div>
     </ChartFrame>
   );
+}
+
+/** "+14.7 [+9.1, +20.4] points on sft's tasks": an interval that holds 0 says that the two are not told apart. */
+function differenceWords({ against, value, low, high }: NonNullable<Estimate["difference"]>): string {
+  const points = (share: number) => `${share < 0 ? "−" : "+"}${Math.abs(share * 100).toFixed(1)}`;
+  return `${points(value)} [${points(low)}, ${points(high)}] points on ${against}, task by task${low <= 0 && high >= 0 ? ": not told apart" : ""}`;
 }
 
 /** 0.2, 0.4, 0.6, 0.8 or 1: quarters of it are round. */
@@ -110,6 +125,7 @@ function Twin({ estimates, references }: { estimates: readonly Estimate[]; refer
           <th scope="col">solve rate</th>
           <th scope="col">low</th>
           <th scope="col">high</th>
+          <th scope="col">paired difference</th>
           <th scope="col">population</th>
         </tr>
       </thead>
@@ -120,6 +136,7 @@ function Twin({ estimates, references }: { estimates: readonly Estimate[]; refer
             <td>{formatShare(one.value)}</td>
             <td>{formatShare(one.low)}</td>
             <td>{formatShare(one.high)}</td>
+            <td>{one.difference === undefined ? "–" : differenceWords(one.difference)}</td>
             <td>{one.note}</td>
           </tr>
         ))}
@@ -127,7 +144,7 @@ function Twin({ estimates, references }: { estimates: readonly Estimate[]; refer
           <tr key={one.label}>
             <td>{one.label}</td>
             <td>{formatShare(one.value)}</td>
-            <td colSpan={3}>baseline</td>
+            <td colSpan={4}>baseline</td>
           </tr>
         ))}
       </tbody>

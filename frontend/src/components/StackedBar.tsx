@@ -1,10 +1,11 @@
 import { formatDuration, formatNumber, formatTick } from "../lib/format";
+import { mean, quantile } from "../lib/quantiles";
 import { ChartFrame } from "./ChartFrame";
 import classes from "./StackedBar.module.css";
 import { useWidth } from "./useWidth";
 
 export type Part = { key: string; label: string; color: string };
-export type Bar = { label: string; values: Record<string, number>; isGhost?: boolean };
+export type Bar = { key: number; label: string; values: Record<string, number>; isGhost?: boolean };
 
 type Props = {
   title: string;
@@ -15,6 +16,8 @@ type Props = {
   lane?: Part;
   bars: readonly Bar[];
   height?: number;
+  /** What a click on a bar opens; the table twin has the same as links. */
+  onOpen?: (bar: Bar) => void;
 };
 
 const AXIS_PX = 40;
@@ -22,8 +25,8 @@ const LANE_PX = 24;
 /** More bars than this are too thin to tell apart; the table has them all. */
 const MAX_BARS = 60;
 
-/** Seconds of each step, stacked; what is not part of the sum lies in a lane below. */
-export function StackedBar({ title, note, parts, lane, bars, height = 168 }: Props) {
+/** Seconds of each step, stacked; what is not part of the sum lies in a lane below. Means and p90 are over the bars shown, without ghosts. */
+export function StackedBar({ title, note, parts, lane, bars, height = 168, onOpen }: Props) {
   const [host, width] = useWidth<HTMLDivElement>();
   const shown = bars.slice(-MAX_BARS);
   const sum = (bar: Bar) => parts.reduce((total, part) => total + (bar.values[part.key] ?? 0), 0);
@@ -33,26 +36,21 @@ export function StackedBar({ title, note, parts, lane, bars, height = 168 }: Pro
   const y = (value: number) => plotHeight - (top === 0 ? 0 : (value / top) * (plotHeight - 6));
   const slot = (width - AXIS_PX) / Math.max(shown.length, 8);
   const barWidth = Math.max(1, Math.min(28, slot - 2));
-  const mean = (part: Part) => shown.reduce((total, bar) => total + (bar.values[part.key] ?? 0), 0) / Math.max(1, shown.length);
+  const counted = shown.filter((bar) => !bar.isGhost);
+  const valuesOf = (part: Part) => counted.map((bar) => bar.values[part.key] ?? 0);
   const all = lane === undefined ? parts : [...parts, lane];
-  const total = parts.reduce((sumOfMeans, part) => sumOfMeans + mean(part), 0);
+  const total = mean(counted.map(sum)) ?? 0;
+  const words = (part: Part) => {
+    const average = mean(valuesOf(part)) ?? 0;
+    const share = part === lane ? " (apart)" : total > 0 ? ` · ${Math.round((average / total) * 100)} %` : "";
+    return `${part.label} ${formatDuration(average)}${share} · p90 ${formatDuration(quantile(valuesOf(part), 0.9))}`;
+  };
 
   return (
     <ChartFrame
       title={title}
       {...(note === undefined ? {} : { note })}
-      legend={
-        shown.length === 0
-          ? []
-          : [...all].map((part) => ({
-              label:
-                part === lane
-                  ? `${part.label} ${formatDuration(mean(part))} (apart)`
-                  : `${part.label} ${formatDuration(mean(part))}${total > 0 ? ` · ${Math.round((mean(part) / total) * 100)} %` : ""}`,
-              color: part.color,
-              mark: "block" as const,
-            }))
-      }
+      legend={shown.length === 0 ? [] : all.map((part) => ({ label: words(part), color: part.color, mark: "block" as const }))}
       twin={<Twin all={all} bars={bars} />}
     >
       <div ref={host} className={classes.host}>
@@ -61,7 +59,7 @@ export function StackedBar({ title, note, parts, lane, bars, height = 168 }: Pro
             No steps yet
           </div>
         ) : (
-          <svg width={width} height={height} role="img" aria-label={`${title}: ${shown.length} steps, mean ${formatDuration(total)}`}>
+          <svg width={width} height={height} role="img" aria-label={`${title}: ${counted.length} steps, mean ${formatDuration(total)}`}>
             {[0, top / 2, top].map((tick) => (
               <g key={tick}>
                 <line x1={AXIS_PX} x2={width} y1={y(tick)} y2={y(tick)} className={classes.grid} />
@@ -74,7 +72,7 @@ export function StackedBar({ title, note, parts, lane, bars, height = 168 }: Pro
               const x = AXIS_PX + index * slot + (slot - barWidth) / 2;
               let below = 0;
               return (
-                <g key={bar.label} opacity={bar.isGhost ? 0.35 : 1}>
+                <g key={bar.key} opacity={bar.isGhost ? 0.35 : 1} style={onOpen === undefined ? {} : { cursor: "pointer" }} onClick={() => onOpen?.(bar)}>
                   <title>{describe(bar, all)}</title>
                   {parts.map((part) => {
                     const value = bar.values[part.key] ?? 0;
@@ -142,7 +140,7 @@ function Twin({ all, bars }: { all: readonly Part[]; bars: readonly Bar[] }) {
       </thead>
       <tbody>
         {[...bars].reverse().map((bar) => (
-          <tr key={bar.label}>
+          <tr key={bar.key}>
             <td>
               {bar.label}
               {bar.isGhost && " (superseded)"}

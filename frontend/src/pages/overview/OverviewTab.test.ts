@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { at, makeStep } from "../../test/factories";
-import { consumption } from "./OverviewTab";
+import { consumption } from "./figures/Balance";
 
 test("consumption is what a step trained over the time since the step before it, in one life of the trainer", () => {
   const steps = [

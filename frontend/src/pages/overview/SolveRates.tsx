@@ -1,7 +1,7 @@
 import type { Stage } from "../../api/types";
 import { DotInterval, type Estimate, type Reference } from "../../components/DotInterval";
 
-/** Solve rate of each evaluation with its interval, what invalid attempts may hide, and the blind searches it must beat. */
+/** Solve rate of each evaluation with its interval, the paired difference to the one before, what invalid attempts may hide (article, figure 8). */
 export function SolveRates({ stages }: { stages: Stage[] }) {
   return (
     <DotInterval
@@ -26,6 +26,9 @@ export function estimatesOf(stages: readonly Stage[]): Estimate[] {
             low: result.low,
             high: result.high,
             upTo: result.if_invalid_solved,
+            ...(result.paired === null
+              ? {}
+              : { difference: { against: result.paired.against, value: result.paired.mean, low: result.paired.low, high: result.paired.high } }),
             note: `${result.tasks} tasks, ${result.attempts} valid${result.invalid > 0 ? `, ${result.invalid} invalid` : ""}`,
           },
         ],
