@@ -240,6 +240,7 @@ class Plan:
         self._order = self.rng.permutation(NUM_TRAIN_TASKS)
         self._broken = {int(t) for t in self._order[[3, 17, 40]]}
         self._defects: dict[int, int] = {}
+        self._kinds: list[float] = []
         self.stages = [
             StagePlan(0, "eval", "base"),
             StagePlan(1, "sft", "sft-training"),
@@ -579,9 +580,12 @@ class Plan:
 
     def _draw_solved(self) -> list[bool]:
         """Most tasks are out of reach or within it: a third of the groups are mixed (article: 8 of 145 batches
-        without a gradient)."""
+        without a gradient). Ten steps see all kinds of tasks in their shares; a batch does not."""
         rng, done = self.rng, self._share()
-        kind = rng.random()
+        if not self._kinds:
+            block = 10 * self.shape.groups_per_step
+            self._kinds = ((rng.permutation(block) + rng.random(block)) / block).tolist()
+        kind = self._kinds.pop()
         if kind < 0.62 - 0.05 * done:
             chance = 0.002
         elif kind < 0.645 - 0.02 * done:

@@ -231,17 +231,17 @@ def grade_of(
     wanted, kept = task.fail_to_pass(), task.pass_to_pass()
     broken = {kept[variant % len(kept)]} if not is_solved and variant % 6 == 1 else set()
     fixed = set(wanted) if is_solved else set(wanted[1:] if variant % 7 == 2 else [])
-    results = {f"fail_to_pass/{name}": name in fixed for name in wanted}
-    results |= {f"pass_to_pass/{name}": name not in broken for name in kept}
+    results = {f"fail_to_pass:{name}": name in fixed for name in wanted}
+    results |= {f"pass_to_pass:{name}": name not in broken for name in kept}
     lines = [
-        f"{name.split('/', 1)[1]} {'PASSED' if ok else 'FAILED'}" for name, ok in results.items()
+        f"{name.split(':', 1)[1]} {'PASSED' if ok else 'FAILED'}" for name, ok in results.items()
     ]
     failed = sum(not ok for ok in results.values())
     lines.append(
         f"==== {failed} failed, {len(results) - failed} passed in {duration_s / 2:.2f}s ===="
     )
     grade: dict[str, object] = {
-        "details": {name: "passed" if ok else "failed" for name, ok in results.items()},
+        "details": results,
         "output": "\n".join(lines) + "\n",
         "duration_s": round(duration_s, 3),
     }

@@ -263,7 +263,8 @@ def test_group_statistics_and_advantages_are_those_of_the_members(run: Run) -> N
         if group.status == "consumed":
             expected = group_advantages(rewards, "grpo")
             assert [m.advantage for m in members] == pytest.approx(expected)
-        assert group.oldest_version == min(m.version_min for m in members if m.reward is not None)
+        versions = [m.version_min for m in members if m.reward is not None]
+        assert group.oldest_version == min(v for v in versions if v is not None)
 
 
 def test_evaluations_are_what_production_computes(run: Run) -> None:
@@ -320,6 +321,7 @@ def test_attempts_add_up_to_their_turns(run: Run) -> None:
 def test_turns_follow_one_another_within_their_attempt(run: Run) -> None:
     for attempt in Attempt.objects.filter(run=run, status="completed").order_by("id")[:50]:
         end = attempt.started_at
+        assert end is not None
         for turn in attempt.turns.order_by("index"):
             assert turn.started_at >= end - timedelta(milliseconds=5)
             end = turn.started_at + timedelta(seconds=turn.llm_s + turn.exec_s)
