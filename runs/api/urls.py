@@ -33,6 +33,7 @@ urlpatterns = [
     path("runs/<int:run>/metrics", metrics.MetricList.as_view()),
     path("runs/<int:run>/metric-names", metrics.MetricNames.as_view()),
     path("runs/<int:run>/series", metrics.SeriesSet.as_view()),
+    path("runs/<int:run>/series/export", metrics.SeriesExport.as_view()),
     path("runs/<int:run>/groups", trajectories.RunGroupList.as_view()),
     path("runs/<int:run>/trajectories", trajectories.RunTrajectoryList.as_view()),
     path("runs/<int:run>/trajectories/facets", exports.TrajectoryFacets.as_view()),

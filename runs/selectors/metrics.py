@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -152,6 +152,18 @@ class SeriesSetRow(TypedDict):
     series: list[SeriesRow]
 
 
+class SeriesPointRow(TypedDict):
+    """One stored point at full resolution; `x` is its place on the axis that was asked for."""
+
+    name: str
+    resume: int
+    step: int
+    at: datetime
+    x: float
+    value: float | NonFinite
+    is_superseded: bool
+
+
 def metrics(actor: Actor, *, run: int, name: list[str] | None = None) -> MetricsRow:
     """The named curves, or all of the run; a name without points gives an empty curve. Raises NotFound."""
     query = MetricPoint.objects.filter(run=visible_run(actor, run))
@@ -274,22 +286,43 @@ def series(
     smoothing: Smoothing,
 ) -> SeriesSetRow:
     """The named curves (or all) on an axis between low and high, in at most so many buckets. Raises NotFound."""
-    found = visible_run(actor, run)
+    axis, curves = _curves(visible_run(actor, run), name, x)
+    return SeriesSetRow(
+        x=x,
+        series=[
+            axis.row(each, points, (low, high), buckets, smoothing)
+            for each, points in curves.items()
+        ],
+    )
+
+
+def series_points(
+    actor: Actor,
+    *,
+    run: int,
+    name: list[str] | None = None,
+    x: XAxis = "step",
+    low: float | None = None,
+    high: float | None = None,
+) -> Iterator[list[SeriesPointRow]]:
+    """The points that `series` is drawn from, all of them, a list a curve; superseded ones last. Raises NotFound."""
+    axis, curves = _curves(visible_run(actor, run), name, x)
+    return (axis.points(each, points, (low, high)) for each, points in curves.items())
+
+
+def _curves(run: Run, name: list[str] | None, x: XAxis) -> tuple[_Axis, dict[str, Points]]:
     wanted = [*dict.fromkeys(name)] if name else None
-    stored = _stored(found, [*wanted, TOKENS] if wanted and x == "tokens" else wanted)
-    timeline = _timeline(found)
+    stored = _stored(run, [*wanted, TOKENS] if wanted and x == "tokens" else wanted)
+    timeline = _timeline(run)
     for points in stored.values():
         for resume in np.unique(points.resume):
             at = points.at[points.resume == resume]
             timeline.see(int(resume), float(at.min()), float(at.max()))
     axis = _Axis(x, timeline, stored.get(TOKENS))
-    return SeriesSetRow(
-        x=x,
-        series=[
-            axis.row(each, stored.get(each, points_of(b"")), (low, high), buckets, smoothing)
-            for each in wanted or dict(sorted(stored.items(), key=_in_catalogue_order))
-        ],
-    )
+    none = points_of(b"")
+    if wanted:
+        return axis, {each: stored.get(each, none) for each in wanted}
+    return axis, dict(sorted(stored.items(), key=_in_catalogue_order))
 
 
 _PACKED = """
@@ -419,6 +452,31 @@ class _Axis:
             if len(finite)
             else None,
         )
+
+    def points(
+        self, name: str, points: Points, span: tuple[float | None, float | None]
+    ) -> list[SeriesPointRow]:
+        rows = []
+        for is_superseded, part in zip((False, True), self.history(name, points), strict=True):
+            x = self.places(name, part)
+            order = _ascending_within(x, span)
+            chosen = part.where(order)
+            columns = (chosen.resume, chosen.step, chosen.at, x[order], chosen.value)
+            rows += [
+                SeriesPointRow(
+                    name=name,
+                    resume=resume,
+                    step=step,
+                    at=datetime.fromtimestamp(at, tz=UTC),
+                    x=place,
+                    value=in_json(value),
+                    is_superseded=is_superseded,
+                )
+                for resume, step, at, place, value in zip(
+                    *(column.tolist() for column in columns), strict=True
+                )
+            ]
+        return rows
 
     def _resumes(self, kept: Points, x: Floats) -> Iterable[ResumeRow]:
         placed = kept.where(~np.isnan(x))

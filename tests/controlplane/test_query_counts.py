@@ -130,6 +130,7 @@ ADD: dict[str, Callable[[World], object]] = {
     "runs/{run}/metrics": lambda w: factories.MetricPointFactory(run=w.run),
     "runs/{run}/metric-names": lambda w: factories.MetricPointFactory(run=w.run),
     "runs/{run}/series": World.point_of_a_new_curve,
+    "runs/{run}/series/export": World.point_of_a_new_curve,
     "runs/{run}/groups": lambda w: factories.GroupFactory(stage=w.stage),
     "runs/{run}/trajectories": World.attempt_of_a_new_trajectory,
     "runs/{run}/trajectories/facets": World.attempt_of_a_new_trajectory,

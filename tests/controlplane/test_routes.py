@@ -107,6 +107,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "runs/{run}/metrics"): Route(),
     ("GET", "runs/{run}/metric-names"): Route(),
     ("GET", "runs/{run}/series"): Route(),
+    ("GET", "runs/{run}/series/export"): Route(),
     ("GET", "runs/{run}/groups"): Route(),
     ("GET", "runs/{run}/trajectories"): Route(),
     ("GET", "runs/{run}/trajectories/facets"): Route(),

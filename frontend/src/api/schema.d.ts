@@ -686,6 +686,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/series/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Every point that the curves of a range are drawn from, superseded ones too: CSV, NDJSON or Parquet. */
+        get: operations["get_runs_by_run_series_export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/stages": {
         parameters: {
             query?: never;
@@ -5274,6 +5291,62 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SeriesSet"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_runs_by_run_series_export: {
+        parameters: {
+            query?: {
+                /**
+                 * @description * `ndjson` - ndjson
+                 *     * `csv` - csv
+                 *     * `parquet` - parquet
+                 */
+                format?: "ndjson" | "csv" | "parquet";
+                /** @description The lowest place on the axis. */
+                from?: number;
+                /** @description One word, or several with commas: any of them. */
+                name?: string;
+                /** @description The highest place on the axis that is wanted. */
+                to?: number;
+                /**
+                 * @description The axis: seconds since 1970 for wall, seconds since the start for elapsed.
+                 *
+                 *     * `step` - step
+                 *     * `wall` - wall
+                 *     * `elapsed` - elapsed
+                 *     * `active_elapsed` - active_elapsed
+                 *     * `trajectories` - trajectories
+                 *     * `tokens` - tokens
+                 */
+                x?: "step" | "wall" | "elapsed" | "active_elapsed" | "trajectories" | "tokens";
+            };
+            header?: never;
+            path: {
+                run: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                    "text/csv": string;
+                    "application/vnd.apache.parquet": string;
                 };
             };
             /** @description A problem. */

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -11,12 +11,13 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from controlplane.api import filters
-from controlplane.schema import PROBLEM_ANSWER, describes
+from controlplane.schema import PROBLEM_ANSWER, View, describes
 from runs.api.filters import TrajectoryExportQuery, TrajectoryFilterQuery
-from runs.exports import CONTENT_TYPES, Column, encoded, plain
+from runs.exports import CONTENT_TYPES, Chunk, Column, ExportFormat, encoded, plain
 from runs.selectors.facets import TrajectoryFacetsRow, trajectory_facets
 from runs.selectors.trajectories import trajectories
 
@@ -69,27 +70,41 @@ class TrajectoryFacets(APIView):
         return Response(trajectory_facets(request.user, **given))
 
 
-class TrajectoryExport(APIView):
-    @extend_schema(
-        parameters=[TrajectoryExportQuery],
+def exports(query: type[Serializer[Any]]) -> Callable[[View], View]:
+    """Declare an operation that answers a file of each format."""
+    return extend_schema(
+        parameters=[query],
         responses={
             (200, content_type.partition(";")[0]): OpenApiTypes.BINARY
             for content_type in CONTENT_TYPES.values()
         }
         | PROBLEM_ANSWER,
     )
+
+
+def file_answer(
+    stem: str,
+    format: ExportFormat,  # noqa: A002 - the word of the API
+    columns: Sequence[Column],
+    chunks: Iterable[Chunk],
+) -> StreamingHttpResponse:
+    """A file to keep, sent while it is made."""
+    answer = StreamingHttpResponse(
+        _streamed(encoded(format, columns, chunks)), content_type=CONTENT_TYPES[format]
+    )
+    answer["Content-Disposition"] = f'attachment; filename="{stem}.{format}"'
+    answer["X-Content-Type-Options"] = "nosniff"
+    return answer
+
+
+class TrajectoryExport(APIView):
+    @exports(TrajectoryExportQuery)
     def get(self, request: Request, run: int) -> StreamingHttpResponse:
         """Every trajectory of a filter, streamed: NDJSON (rows of the list), CSV or Parquet (flat). Never cut."""
         given: dict[str, Any] = filters(request, TrajectoryExportQuery, run=run)
         format = given.pop("format")  # noqa: A001 - the word of the API
         rows = trajectories(request.user, **given)
-        answer = StreamingHttpResponse(
-            _streamed(encoded(format, COLUMNS, rows.chunks(CHUNK))),
-            content_type=CONTENT_TYPES[format],
-        )
-        answer["Content-Disposition"] = f'attachment; filename="trajectories-{run}.{format}"'
-        answer["X-Content-Type-Options"] = "nosniff"
-        return answer
+        return file_answer(f"trajectories-{run}", format, COLUMNS, rows.chunks(CHUNK))
 
 
 async def _streamed(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:

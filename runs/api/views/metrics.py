@@ -6,6 +6,7 @@ import math
 import re
 from typing import Any, get_args
 
+from django.http import StreamingHttpResponse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -17,12 +18,23 @@ from controlplane.api import filters
 from controlplane.schema import describes
 from runs import metrics_catalogue
 from runs.api.filters import AnyOf
+from runs.api.views.exports import exports, file_answer
+from runs.exports import CONTENT_TYPES, Column, plain
 from runs.selectors import metrics
 from runs.series import Smoothing
 
 MAX_BUCKETS = 2_000
 MAX_WINDOW = 100
 DEFAULT_SMOOTHING = Smoothing("mean", 10)
+COLUMNS: list[Column] = [
+    plain("name", "text"),
+    plain("resume", "integer"),
+    plain("step", "integer"),
+    plain("at", "time"),
+    plain("x", "number"),
+    Column("value", "number", lambda row: float(row["value"])),
+    Column("is_superseded", "integer", lambda row: int(row["is_superseded"])),
+]
 
 
 class MetricCatalogueRow(TypedDict):
@@ -63,13 +75,21 @@ class MetricQuery(serializers.Serializer[Any]):
     name = AnyOf(required=False)
 
 
-class SeriesQuery(MetricQuery):
+class SpanQuery(MetricQuery):
     x = serializers.ChoiceField(
         choices=get_args(metrics.XAxis.__value__),
         default="step",
         help_text="The axis: seconds since 1970 for wall, seconds since the start for elapsed.",
     )
     to = PlaceField(required=False, help_text="The highest place on the axis that is wanted.")
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """`from` is a word of Python: a field of that name cannot be declared above."""
+        lowest = PlaceField(required=False, help_text="The lowest place on the axis.")
+        return super().get_fields() | {"from": lowest}
+
+
+class SeriesQuery(SpanQuery):
     buckets = serializers.IntegerField(
         default=400,
         min_value=1,
@@ -78,10 +98,9 @@ class SeriesQuery(MetricQuery):
     )
     smooth = SmoothingField(required=False)
 
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """`from` is a word of Python: a field of that name cannot be declared above."""
-        lowest = PlaceField(required=False, help_text="The lowest place on the axis.")
-        return super().get_fields() | {"from": lowest}
+
+class SeriesExportQuery(SpanQuery):
+    format = serializers.ChoiceField(choices=list(CONTENT_TYPES), default="csv")
 
 
 class MetricList(APIView):
@@ -102,19 +121,25 @@ class SeriesSet(APIView):
     @describes(metrics.SeriesSetRow, query=SeriesQuery)
     def get(self, request: Request, run: int) -> Response:
         """Curves as a chart draws them: what counts, on an axis, smoothed, in buckets that keep every spike."""
-        given = filters(request, SeriesQuery)
-        return Response(
-            metrics.series(
-                request.user,
-                run=run,
-                name=given.get("name"),
-                x=given["x"],
-                low=given.get("from"),
-                high=given.get("to"),
-                buckets=given["buckets"],
-                smoothing=given.get("smooth", DEFAULT_SMOOTHING),
-            )
-        )
+        given = _span(filters(request, SeriesQuery, run=run))
+        smoothing = given.pop("smooth", DEFAULT_SMOOTHING)
+        return Response(metrics.series(request.user, **given, smoothing=smoothing))
+
+
+class SeriesExport(APIView):
+    @exports(SeriesExportQuery)
+    def get(self, request: Request, run: int) -> StreamingHttpResponse:
+        """Every point that the curves of a range are drawn from, superseded ones too: CSV, NDJSON or Parquet."""
+        given = _span(filters(request, SeriesExportQuery, run=run))
+        format = given.pop("format")  # noqa: A001 - the word of the API
+        points = metrics.series_points(request.user, **given)
+        return file_answer(f"series-{run}", format, COLUMNS, points)
+
+
+def _span(given: dict[str, Any]) -> dict[str, Any]:
+    """`from` and `to` of the query are low and high of the selector."""
+    names = {"from": "low", "to": "high"}
+    return {names.get(key, key): value for key, value in given.items()}
 
 
 class MetricCatalogue(APIView):

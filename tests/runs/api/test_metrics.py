@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
@@ -31,7 +32,7 @@ def client() -> APIClient:
 def run() -> Run:
     """Two lives of three steps a minute apart: the second began at step 3, ten minutes after the first had ended."""
     run = factories.RunFactory(started_at=NOW, recipe=_recipe())
-    stage = factories.StageFactory(run=run, kind="rl", name="rl-training", num_steps=4)
+    stage = factories.StageFactory(run=run, index=0, kind="rl", name="rl-training", num_steps=4)
     for resume, step, minute in [(0, 1, 1), (0, 2, 2), (0, 3, 3), (1, 3, 14), (1, 4, 15)]:
         at = NOW + timedelta(minutes=minute)
         factories.StepFactory(
@@ -108,7 +109,7 @@ def test_a_curve_on_each_axis(client: APIClient, run: Run, axis: str, places: li
 
 
 def test_a_second_training_stage_goes_on_where_the_first_ended(client: APIClient, run: Run) -> None:
-    more = factories.StageFactory(run=run, index=9, kind="rl", name="more", num_steps=2)
+    more = factories.StageFactory(run=run, index=1, kind="rl", name="more", num_steps=2)
     factories.StepFactory(
         stage=more, run=run, index=1, resume=1, done=True, num_trajectories=4, started_at=NOW
     )
@@ -184,6 +185,36 @@ def test_every_curve_of_a_run_has_a_name_a_meaning_and_its_last_value(
     )
     assert found["train/grad_norm"]["thresholds"] == [{"label": "clip", "value": 0.5}]
     assert (found["mine/own"]["group"], found["mine/own"]["definition"]) == ("Mine", "")
+
+
+def test_a_file_has_every_point_of_the_range_with_its_place_on_the_axis(
+    client: APIClient, run: Run
+) -> None:
+    _point(run, "reward/mean", 5, value=math.nan, resume=1, at=NOW + timedelta(minutes=16))
+
+    answer = client.get(
+        f"/api/v1/runs/{run.pk}/series/export?name=reward/mean&x=active_elapsed&from=120"
+    )
+
+    header, *rows = _text(answer).splitlines()
+    assert header == "name,resume,step,at,x,value,is_superseded"
+    columns = [row.split(",") for row in rows]
+    assert [(c[1], c[2], c[5], c[6]) for c in columns] == [
+        ("0", "2", "2.0", "0"),
+        ("1", "3", "3.1", "0"),
+        ("1", "4", "4.1", "0"),
+        ("1", "5", "nan", "0"),
+        ("0", "3", "3.0", "1"),
+    ]
+    assert [float(c[4]) for c in columns] == pytest.approx([120, 240, 300, 360, 180])
+    assert f"series-{run.pk}.csv" in answer["Content-Disposition"]
+
+
+def _text(answer: Any) -> str:
+    async def read() -> bytes:
+        return b"".join([piece async for piece in answer.streaming_content])
+
+    return async_to_sync(read)().decode()
 
 
 @pytest.mark.parametrize(
