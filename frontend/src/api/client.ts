@@ -1,6 +1,7 @@
 /** One way to the API: the session cookie, the CSRF header on writes, problems as exceptions. */
 import createClient from "openapi-fetch";
 
+import { chosenProject } from "../lib/preferences";
 import { toProblem } from "./problem";
 import type { paths } from "./schema";
 
@@ -17,10 +18,20 @@ export const api = createClient<paths>({
   },
 });
 
+/** Lists of these are of the chosen project. */
+const OF_A_PROJECT = ["/api/v1/runs", "/api/v1/recipes", "/api/v1/task-sets"];
+
 api.use({
-  onRequest: ({ request }) => {
-    if (request.method !== "GET") request.headers.set("x-csrftoken", cookie("csrftoken"));
-    return request;
+  onRequest: ({ request, schemaPath }) => {
+    if (request.method !== "GET") {
+      request.headers.set("x-csrftoken", cookie("csrftoken"));
+      return request;
+    }
+    const project = chosenProject.get();
+    if (project === undefined || !OF_A_PROJECT.includes(schemaPath)) return request;
+    const url = new URL(request.url);
+    if (!url.searchParams.has("project")) url.searchParams.set("project", project);
+    return new Request(url, request);
   },
 });
 

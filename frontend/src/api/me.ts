@@ -1,5 +1,6 @@
 import { queryOptions, useMutation, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 
+import { chosenProject } from "../lib/preferences";
 import { answer, api } from "./client";
 import type { Me, Project } from "./types";
 
@@ -11,14 +12,16 @@ export const meQuery = () =>
     retry: false,
   });
 
-/** The project whose pages these are: the first of the reader's own. The shell shows nothing to who has none. */
-export function projectOf(me: Me): Project | undefined {
-  return me.projects[0];
+/** The chosen one of the reader's own projects, else the first. The shell shows nothing to who has none. */
+export function projectOf(me: Me, slug: string | undefined): Project | undefined {
+  return me.projects.find((project) => project.slug === slug) ?? me.projects[0];
 }
 
-export function useProject(): Project {
+/** The project of a thing on the page by its slug, or the chosen one. */
+export function useProject(slug?: string): Project {
   const { data } = useSuspenseQuery(meQuery());
-  const project = projectOf(data);
+  const chosen = chosenProject.use();
+  const project = projectOf(data, slug ?? chosen);
   if (project === undefined) throw new Error("A page was shown to somebody without a project.");
   return project;
 }

@@ -51,6 +51,7 @@ export class LiveSocket {
   private isOpen = false;
   private buffered = 0;
   private lastHeardAt = Date.now();
+  private heardAt: string | null = null;
   private catchUps = 0;
   private retry: ReturnType<typeof setTimeout> | null = null;
   private watch: ReturnType<typeof setInterval> | null = null;
@@ -104,6 +105,9 @@ export class LiveSocket {
 
   getState = (): LiveState => this.state;
 
+  /** When the server last said anything; null before it has. */
+  getHeardAt = (): string | null => this.heardAt;
+
   onChange = (listener: () => void): (() => void) => {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
@@ -122,6 +126,7 @@ export class LiveSocket {
     };
     socket.onmessage = (event: MessageEvent<unknown>) => {
       this.lastHeardAt = Date.now();
+      this.heardAt = new Date(this.lastHeardAt).toISOString();
       if (typeof event.data === "string") this.receive(event.data);
     };
     socket.onclose = ({ code }) => {
