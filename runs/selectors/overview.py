@@ -168,15 +168,15 @@ _NOW = """
 SELECT
   (SELECT coalesce(jsonb_agg(row ORDER BY row.index), '[]') FROM (
     SELECT id, index, kind, name, status, result->>'pass_at_1' AS pass_at_1,
-      extract(epoch FROM started_at)::float8 AS began, extract(epoch FROM finished_at)::float8 AS ended
+      date_part('epoch', started_at) AS began, date_part('epoch', finished_at) AS ended
     FROM runs_stage WHERE run_id = %(run)s) AS row)::text,
   (SELECT coalesce(jsonb_agg(row), '[]') FROM (
     SELECT stage_id, status, drop_reason, count(*) AS num, min(oldest_version) AS oldest_version,
-      extract(epoch FROM min(ready_at))::float8 AS ready_since
+      date_part('epoch', min(ready_at)) AS ready_since
     FROM runs_group WHERE run_id = %(run)s GROUP BY stage_id, status, drop_reason) AS row)::text,
   (SELECT row_to_json(row) FROM (
-    SELECT count(*) AS num, coalesce(sum(extract(epoch FROM %(now)s - attempt.started_at)), 0)::float8 AS age_s,
-      coalesce(sum(extract(epoch FROM attempt.started_at - attempt.created_at)), 0)::float8 AS queue_s,
+    SELECT count(*) AS num, coalesce(sum(date_part('epoch', %(now)s - attempt.started_at)), 0) AS age_s,
+      coalesce(sum(date_part('epoch', attempt.started_at - attempt.created_at)), 0) AS queue_s,
       coalesce(sum(turns.num), 0)::int AS num_turns,
       coalesce(sum(turns.llm_s), 0) AS llm_s, coalesce(sum(turns.exec_s), 0) AS exec_s
     FROM runs_attempt AS attempt LEFT JOIN LATERAL (
@@ -186,16 +186,16 @@ SELECT
   (SELECT count(*) FROM runs_attempt WHERE run_id = %(run)s AND status = 'queued'),
   (SELECT coalesce(jsonb_agg(row), '[]') FROM (
     SELECT engine.status, engine.weight_version, engine.load,
-      greatest(0, extract(epoch FROM coalesce(engine.finished_at, %(now)s) - engine.started_at))::float8 AS up_s,
+      greatest(0, date_part('epoch', coalesce(engine.finished_at, %(now)s) - engine.started_at)) AS up_s,
       coalesce(busy.seconds, 0)::float8 AS busy_s
     FROM runs_engine AS engine LEFT JOIN LATERAL (
-      SELECT sum(extract(epoch FROM upper(span) - lower(span))) AS seconds FROM (
+      SELECT sum(date_part('epoch', upper(span) - lower(span))) AS seconds FROM (
         SELECT unnest(range_agg(tstzrange(started_at, coalesce(finished_at, %(now)s)))) AS span
         FROM runs_attempt WHERE engine_id = engine.id AND started_at < coalesce(finished_at, %(now)s)
       ) AS spans) AS busy ON true
     WHERE engine.run_id = %(run)s) AS row)::text,
   (SELECT coalesce(jsonb_agg(row ORDER BY row.at), '[]') FROM (
-    SELECT extract(epoch FROM at)::float8 AS at, sentence FROM runs_event
+    SELECT date_part('epoch', at) AS at, sentence FROM runs_event
     WHERE run_id = %(run)s AND kind IN ('rolled_back', 'trainer_resumed')) AS row)::text
 """
 
@@ -313,7 +313,9 @@ def _buffer(
     )
 
 
-def _topology(run: Run, facts: _Now, steps: list[Step], those: list[sandboxes.Box]) -> TopologyRow:
+def _topology(
+    run: Run, facts: _Now, steps: list[Step], those: list[sandboxes.Boxes]
+) -> TopologyRow:
     dropped: dict[str, int] = {}
     for row in facts.groups:
         if row["status"] == Group.Status.DROPPED:
@@ -356,7 +358,7 @@ def _engine_totals(run: Run, engines: list[dict[str, Any]]) -> EngineTotalsRow:
     )
 
 
-def _cost(run: Run, facts: _Now, cells: list[work.Cell], those: list[sandboxes.Box]) -> CostRow:
+def _cost(run: Run, facts: _Now, cells: list[work.Cell], those: list[sandboxes.Boxes]) -> CostRow:
     solved = [float(s["pass_at_1"]) for s in facts.stages if s["pass_at_1"] is not None]
     return CostRow(
         cpu_s=run.cpu_s,

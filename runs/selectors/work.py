@@ -151,60 +151,84 @@ class InFlight(NamedTuple):
 
 
 _WORK = """
-WITH facts AS (
-  SELECT
-    stage.kind, attempt.status, attempt.num_turns, attempt.output_tokens, attempt.num_llm_errors,
-    attempt.created_at, attempt.started_at, attempt.finished_at, attempt.timings,
-    trajectory.reward, trajectory.status AS ended_as, trajectory.num_turns AS ended_turns,
-    trajectory.finished_at AS ended_at,
-    row_number() OVER (PARTITION BY attempt.trajectory_id ORDER BY attempt.number DESC) = 1 AS is_newest,
-    CASE
-      WHEN trajectory.status = 'open' THEN 'open'
-      WHEN trajectory.status = 'failed' THEN 'invalid'
-      WHEN trajectory.status = 'cancelled' THEN
-        CASE attempt.cancel_reason WHEN 'stale' THEN 'stale' WHEN 'group_released' THEN 'released'
-          WHEN 'superseded' THEN 'superseded' ELSE 'cancelled' END
-      WHEN grp.status = 'consumed' THEN
-        CASE WHEN coalesce(trajectory.advantage, 0) = 0 THEN 'zero_advantage' ELSE 'trained' END
-      WHEN grp.status = 'dropped' THEN
-        CASE grp.drop_reason WHEN 'too_few_valid' THEN 'invalid' WHEN 'zero_variance' THEN 'zero_advantage'
-          ELSE grp.drop_reason END
-      ELSE 'waiting'
-    END AS fate
-  FROM runs_attempt AS attempt
-  JOIN runs_trajectory AS trajectory ON trajectory.id = attempt.trajectory_id
-  JOIN runs_group AS grp ON grp.id = trajectory.group_id
-  JOIN runs_stage AS stage ON stage.id = attempt.stage_id
-  WHERE attempt.run_id = %(run)s
-), timed AS (
-  SELECT *, started_at IS NOT NULL AND finished_at IS NOT NULL AS is_timed FROM facts
-)
 SELECT
-  kind, status, fate, count(*), sum(num_turns), sum(output_tokens), sum(num_llm_errors),
-  count(*) FILTER (WHERE is_timed),
-  coalesce(sum(extract(epoch FROM finished_at - started_at)) FILTER (WHERE is_timed), 0)::float8,
-  coalesce(sum(extract(epoch FROM started_at - created_at)) FILTER (WHERE is_timed), 0)::float8,
-  coalesce(sum((timings->>'start')::float8) FILTER (WHERE is_timed), 0),
-  coalesce(sum((timings->>'setup')::float8) FILTER (WHERE is_timed), 0),
-  coalesce(sum((timings->>'llm')::float8) FILTER (WHERE is_timed), 0),
-  coalesce(sum((timings->>'exec')::float8) FILTER (WHERE is_timed), 0),
-  coalesce(sum((timings->>'verify')::float8) FILTER (WHERE is_timed), 0),
-  coalesce(sum((timings->>'teardown')::float8) FILTER (WHERE is_timed), 0),
-  count(*) FILTER (WHERE is_newest),
-  coalesce(sum(ended_turns) FILTER (WHERE is_newest), 0),
-  count(reward) FILTER (WHERE is_newest),
-  count(*) FILTER (WHERE is_newest AND reward >= 1),
-  coalesce(sum(reward) FILTER (WHERE is_newest), 0)::float8,
-  count(*) FILTER (WHERE is_newest AND ended_as = 'completed' AND ended_at >= %(since)s)
-FROM timed GROUP BY kind, status, fate
+  stage.kind, attempt.status, attempt.cancel_reason, trajectory.status, grp.status, grp.drop_reason,
+  coalesce(trajectory.advantage, 0) <> 0 AS has_advantage,
+  count(*), sum(attempt.num_turns), sum(attempt.output_tokens), sum(attempt.num_llm_errors),
+  count(*) FILTER (WHERE attempt.started_at IS NOT NULL AND attempt.finished_at IS NOT NULL),
+  coalesce(sum(date_part('epoch', attempt.finished_at - attempt.started_at)), 0),
+  coalesce(sum(date_part('epoch', attempt.started_at - attempt.created_at))
+    FILTER (WHERE attempt.finished_at IS NOT NULL), 0),
+  coalesce(sum((attempt.timings->>'start')::float8), 0),
+  coalesce(sum((attempt.timings->>'setup')::float8), 0),
+  coalesce(sum((attempt.timings->>'llm')::float8), 0),
+  coalesce(sum((attempt.timings->>'exec')::float8), 0),
+  coalesce(sum((attempt.timings->>'verify')::float8), 0),
+  coalesce(sum((attempt.timings->>'teardown')::float8), 0),
+  count(*) FILTER (WHERE attempt.number = trajectory.num_attempts),
+  coalesce(sum(trajectory.num_turns) FILTER (WHERE attempt.number = trajectory.num_attempts), 0),
+  count(trajectory.reward) FILTER (WHERE attempt.number = trajectory.num_attempts),
+  count(*) FILTER (WHERE attempt.number = trajectory.num_attempts AND trajectory.reward >= 1),
+  coalesce(sum(trajectory.reward) FILTER (WHERE attempt.number = trajectory.num_attempts), 0),
+  count(*) FILTER (WHERE attempt.number = trajectory.num_attempts AND trajectory.status = 'completed'
+    AND trajectory.finished_at >= %(since)s)
+FROM runs_attempt AS attempt
+JOIN runs_trajectory AS trajectory ON trajectory.id = attempt.trajectory_id
+JOIN runs_group AS grp ON grp.id = trajectory.group_id
+JOIN runs_stage AS stage ON stage.id = attempt.stage_id
+WHERE attempt.run_id = %(run)s
+GROUP BY stage.kind, attempt.status, attempt.cancel_reason, trajectory.status, grp.status, grp.drop_reason,
+  has_advantage
 """
 
 
 def work(run_id: int, *, since: datetime) -> list[Cell]:
-    """The cells of a run; `recent` counts trajectories that completed after `since`."""
+    """The cells of a run; `recent` counts trajectories that completed after `since`.
+
+    The newest attempt of a trajectory, whose number is the number of attempts, speaks for it.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_WORK, {"run": run_id, "since": since})
-        return [Cell(*row) for row in cursor.fetchall()]
+        return [
+            Cell(kind, status, fate_of(ended_as, cancelled, group, dropped, has_advantage), *sums)
+            for kind, status, cancelled, ended_as, group, dropped, has_advantage, *sums in (
+                cursor.fetchall()
+            )
+        ]
+
+
+_OF_CANCELLED: dict[str, Fate] = {
+    "stale": "stale",
+    "group_released": "released",
+    "superseded": "superseded",
+}
+_OF_DROPPED: dict[str, Fate] = {
+    "stale": "stale",
+    "superseded": "superseded",
+    "too_few_valid": "invalid",
+    "zero_variance": "zero_advantage",
+}
+
+
+def fate_of(
+    trajectory: str,
+    cancel_reason: str,
+    group: str,
+    drop_reason: str,
+    has_advantage: bool,  # noqa: FBT001
+) -> Fate:
+    """What became of a trajectory: its status, its attempt's cancel reason, its group's status and drop reason."""
+    if trajectory == "open":
+        return "open"
+    if trajectory == "failed":
+        return "invalid"
+    if trajectory == "cancelled":
+        return _OF_CANCELLED.get(cancel_reason, "cancelled")
+    if group == "dropped":
+        return _OF_DROPPED.get(drop_reason, "cancelled")
+    if group == "consumed":
+        return "trained" if has_advantage else "zero_advantage"
+    return "waiting"
 
 
 def fates(cells: Iterable[Cell]) -> list[FateTotalRow]:
