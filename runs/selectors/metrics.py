@@ -87,7 +87,7 @@ class MetricNamesRow(TypedDict):
     metrics: list[MetricNameRow]
 
 
-class NonFiniteRow(TypedDict):
+class BucketMarkRow(TypedDict):
     """How many values of one kind JSON could not hold, in the bucket with this index."""
 
     index: int
@@ -107,10 +107,10 @@ class BucketsRow(TypedDict):
     low: list[float | None]
     high: list[float | None]
     count: list[int]
-    non_finite: list[NonFiniteRow]
+    non_finite: list[BucketMarkRow]
 
 
-class ResumeRow(TypedDict):
+class SeriesResumeRow(TypedDict):
     """A later life of the trainer, where it begins in this curve. Downtime: from the last sign of the one before."""
 
     resume: int
@@ -143,7 +143,7 @@ class SeriesRow(TypedDict):
     buckets: BucketsRow
     smooth: list[float | None]
     ghosts: BucketsRow
-    resumes: list[ResumeRow]
+    resumes: list[SeriesResumeRow]
     central: CentralRow | None
 
 
@@ -478,11 +478,11 @@ class _Axis:
             ]
         return rows
 
-    def _resumes(self, kept: Points, x: Floats) -> Iterable[ResumeRow]:
+    def _resumes(self, kept: Points, x: Floats) -> Iterable[SeriesResumeRow]:
         placed = kept.where(~np.isnan(x))
         for resume in np.unique(placed.resume)[1:].tolist():
             first = int(np.argmax(placed.resume == resume))
-            yield ResumeRow(
+            yield SeriesResumeRow(
                 resume=resume,
                 step=int(placed.step[first]),
                 x=float(x[~np.isnan(x)][first]),
@@ -526,7 +526,7 @@ def _buckets_row(drawn: Buckets) -> BucketsRow:
         high=_nullable(drawn.high),
         count=drawn.count.tolist(),
         non_finite=[
-            NonFiniteRow(index=index, kind=kind, count=int(counts[index]))
+            BucketMarkRow(index=index, kind=kind, count=int(counts[index]))
             for kind, counts in kinds.items()
             for index in np.flatnonzero(counts).tolist()
         ],

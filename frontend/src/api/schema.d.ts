@@ -1606,6 +1606,12 @@ export interface components {
         };
         /** @enum {string} */
         Bucket: "untried" | "never" | "sometimes" | "always";
+        /** @description How many values of one kind JSON could not hold, in the bucket with this index. */
+        BucketMark: {
+            index: number;
+            kind: components["schemas"]["NonFinite"];
+            count: number;
+        };
         /** @description Columns of equal length, ascending in x, which is that of a bucket's last point. last, mean, low and high are over the bucket's finite values, and null where it has none; count is of all. */
         Buckets: {
             x: number[];
@@ -1614,7 +1620,7 @@ export interface components {
             low: (number | null)[];
             high: (number | null)[];
             count: number[];
-            non_finite: components["schemas"]["NonFinite"][];
+            non_finite: components["schemas"]["BucketMark"][];
         };
         /** @description Groups that are ready and wait for a step. Ages are of the group that has waited longest. */
         Buffer: {
@@ -1881,8 +1887,9 @@ export interface components {
              */
             num_tasks: number | null;
         };
-        /** @description An eval stage. While it runs, its pass@1 is over the attempts that have ended (is_final is false). An invalid attempt counts as unsolved; valid_only and if_invalid_solved say what that may hide. */
+        /** @description An eval stage (id: what `/evals/compare?arms=` takes). While it runs, its pass@1 is over the attempts that have ended (is_final is false). An invalid attempt counts as unsolved; valid_only and if_invalid_solved say what that may hide. */
         Evaluation: {
+            id: number;
             stage: string;
             status: components["schemas"]["StageStatus"];
             weight_version: number | null;
@@ -2708,19 +2715,8 @@ export interface components {
             num_tasks: number;
             pass_at_1: number[];
         };
-        /** @description A life of the trainer after the first. downtime_s: from the last step of the life before to its first one. */
-        Resume: {
-            resume: number;
-            /** Format: date-time */
-            at: string;
-            stage: string | null;
-            after_step: number | null;
-            num_superseded: number;
-            downtime_s: number | null;
-            reason: string;
-        };
         Resumes: {
-            resumes: components["schemas"]["Resume"][];
+            resumes: components["schemas"]["Life"][];
         };
         RlStage: {
             /**
@@ -3041,8 +3037,16 @@ export interface components {
             buckets: components["schemas"]["Buckets"];
             smooth: (number | null)[];
             ghosts: components["schemas"]["Buckets"];
-            resumes: components["schemas"]["Resume"][];
+            resumes: components["schemas"]["SeriesResume"][];
             central: components["schemas"]["Central"] | null;
+        };
+        /** @description A later life of the trainer, where it begins in this curve. Downtime: from the last sign of the one before. */
+        SeriesResume: {
+            resume: number;
+            step: number;
+            x: number;
+            reason: string;
+            downtime_s: number;
         };
         SeriesSet: {
             x: components["schemas"]["XAxis"];

@@ -1,7 +1,8 @@
 /** Prepared series → what uPlot takes: one x for all, columns per curve, the range of the value axis. */
 import type uPlot from "uplot";
 
-import { alignX, onto, type Prepared, quantile } from "../lib/series";
+import { quantile } from "../lib/quantiles";
+import { alignX, onto, type Prepared } from "../lib/series";
 
 export const Y_SCALES = ["linear", "log", "symlog"] as const;
 export type YScale = (typeof Y_SCALES)[number];

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { alignX, centralRange, onto, prepareSeries, quantile, readValue, trailingMean } from "./series";
+import { alignX, centralRange, onto, prepareSeries, readValue, trailingMean } from "./series";
 
 const points = (resume: number, from: number, values: number[]) => values.map((value, i) => ({ resume, step: from + i, value }));
 
@@ -59,9 +59,4 @@ test("the central range leaves one wild value outside, and a constant has none",
   expect(high).toBeLessThan(1.01);
   expect(centralRange([{ raw: [3, 3, 3] }])).toBeNull();
   expect(centralRange([{ raw: [] }])).toBeNull();
-});
-
-test("a quantile lies between its neighbours", () => {
-  expect(quantile([4, 1, 3, 2], 0.5)).toBe(2.5);
-  expect(quantile([], 0.5)).toBeNull();
 });

@@ -5,6 +5,8 @@
  * of lower resumes at or after the step where a later resume began are superseded and become ghosts.
  */
 
+import { quantile } from "./quantiles";
+
 export type Point = { resume: number; step: number; value: number };
 
 export type EdgeKind = "nan" | "+inf" | "-inf";
@@ -78,15 +80,6 @@ export function alignX(series: readonly { x: readonly number[] }[]): number[] {
 export function onto(x: readonly number[], from: readonly number[], values: readonly (number | null)[]): (number | null)[] {
   const at = new Map(from.map((step, index) => [step, values[index] ?? null]));
   return x.map((step) => at.get(step) ?? null);
-}
-
-/** Linear interpolation between order statistics (numpy's default); null without values. */
-export function quantile(values: readonly number[], share: number): number | null {
-  const sorted = values.toSorted((a, b) => a - b);
-  const at = share * (sorted.length - 1);
-  const low = sorted[Math.floor(at)];
-  const high = sorted[Math.ceil(at)];
-  return low === undefined || high === undefined ? null : low + (high - low) * (at - Math.floor(at));
 }
 
 /** p1 to p99 of what is finite: the window that one wild value cannot blow up. Null when it has no width. */

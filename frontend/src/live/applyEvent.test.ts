@@ -85,7 +85,11 @@ test("after a gap everything but the reader's identity is stale", async () => {
 });
 
 test("the cursors of a beacon that moved name what may have been missed", () => {
-  expect(staleKeysOfTopic("p1.run.7", ["metrics"])).toEqual([["run", 7, "metrics"]]);
+  expect(staleKeysOfTopic("p1.run.7", ["metrics"])).toEqual([
+    ["run", 7, "metrics"],
+    ["run", 7, "series"],
+    ["run", 7, "metric-names"],
+  ]);
   expect(staleKeysOfTopic("p1.run.7", ["a_cursor_of_tomorrow"])).toEqual([["run", 7], ["trajectories", 7]]);
   expect(staleKeysOfTopic("p1.fleet", ["workers", "sandboxes_live"])).toEqual([["workers"], ["sandboxes"]]);
   expect(staleKeysOfTopic("p1.of.a.newer.server", ["x"])).toEqual([]);

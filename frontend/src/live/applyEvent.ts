@@ -1,7 +1,8 @@
 /**
  * A pushed event → the queries that are out of date. Push what changed, pull what it is.
  *
- * Metric points alone carry data: they are appended, because fetching whole curves at each would be a storm.
+ * Metric points alone carry data: they are appended to curves of plain points. Smoothed and bucketed ones are the
+ * server's work and are fetched again, those in view, once a second at most.
  */
 import type { QueryClient, QueryKey } from "@tanstack/react-query";
 
@@ -36,7 +37,7 @@ export function staleKeys(event: LiveEvent): QueryKey[] {
     case "event_added":
       return [["run", event.run, "events"]];
     case "metrics_added":
-      return [];
+      return [["run", event.run, "series"], ["run", event.run, "metric-names"]];
     case "turns_added":
       return [["trajectory", event.trajectory]];
     case "fleet_changed":
@@ -71,6 +72,7 @@ function staleKeysOfRun(run: number, cursor: string): QueryKey[] {
   const overview = ["run", run, "overview"];
   switch (cursor) {
     case "metrics":
+      return [["run", run, "metrics"], ["run", run, "series"], ["run", run, "metric-names"]];
     case "events":
       return [["run", run, cursor]];
     case "steps":
@@ -124,10 +126,7 @@ export class Invalidator {
   ) {}
 
   applyEvent(event: LiveEvent): void {
-    if (event.type === "metrics_added") {
-      this.append(event.run, event.points);
-      return;
-    }
+    if (event.type === "metrics_added") this.append(event.run, event.points);
     this.markStale(staleKeys(event));
   }
 

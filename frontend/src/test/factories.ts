@@ -1,6 +1,6 @@
 /** Typed bodies of the API with plausible values; a test names only what it is about. */
 import type {
-  Attempt, Engine, Evaluation, Failure, FailureGroup, Group, Me, MetricSeries, Recipe, Run, RunDetail, RunEvent, Sandbox, Stage, Step,
+  Attempt, Engine, EvalArm, Evaluation, Failure, FailureGroup, Group, Limit, Me, MetricName, MetricSeries, Recipe, Run, RunDetail, RunEvent, Sandbox, Series, Stage, Step,
   Trajectory, TrajectoryDetail, Turn, Worker,
 } from "../api/types";
 
@@ -124,6 +124,23 @@ export function makeSeries(name: string, values: (number | "NaN" | "Infinity")[]
   return { name, unit: "", points: values.map((value, step) => ({ resume, step, value, at: at(120 + step * 11) })) };
 }
 
+/** A curve as a chart draws it: a point a step, from step 1. */
+export function makeCurve(name: string, values: (number | null)[], fields: Partial<Series> = {}): Series {
+  const none = { x: [], last: [], mean: [], low: [], high: [], count: [], non_finite: [] };
+  return {
+    name, label: name, unit: "", is_raw: true, num_points: values.length, num_unplaced: 0, smooth: values, ghosts: none, resumes: [], central: null,
+    buckets: { ...none, x: values.map((_, i) => i + 1), last: values, mean: values, low: values, high: values, count: values.map(() => 1) },
+    ...fields,
+  };
+}
+
+export function makeMetricName(name: string, fields: Partial<MetricName> = {}): MetricName {
+  return {
+    name, label: name, group: "Training", unit: "nats", definition: `What ${name} means.`, population: "trained", thresholds: [], num_points: 22,
+    last: 0.25, last_step: 22, ...fields,
+  };
+}
+
 export function makeEvent(fields: Partial<RunEvent> = {}): RunEvent {
   return { id: 1, at: at(5), level: "info", kind: "run.started", sentence: "The run started.", data: {}, ...fields };
 }
@@ -174,8 +191,22 @@ export function makeWorker(fields: Partial<Worker> = {}): Worker {
 
 export function makeEvaluation(fields: Partial<Evaluation> = {}): Evaluation {
   return {
-    stage: "base", status: "succeeded", weight_version: 0, pass_at_1: { mean: 0.02, low: 0.004, high: 0.05 }, valid_only: 0.021,
+    id: 1, stage: "base", status: "succeeded", weight_version: 0, pass_at_1: { mean: 0.02, low: 0.004, high: 0.05 }, valid_only: 0.021,
     if_invalid_solved: 0.024, paired: null,
     num_tasks: 60, num_scheduled: 240, num_valid: 239, num_invalid: 1, is_final: true, baselines: {}, tasks: [], ...fields,
+  };
+}
+
+export function makeLimit(fields: Partial<Limit> = {}): Limit {
+  return {
+    id: 1, project: "default", layer: "rollout", name: "max_in_flight", scope: "run 7", unit: "attempts", configured: 96, measured: 88, peak: 96,
+    measured_at: at(370), num_waiting: 12, waiting: "attempts queued", ...fields,
+  };
+}
+
+export function makeEvalArm(fields: Partial<EvalArm> = {}): EvalArm {
+  return {
+    id: 1, run: 7, run_name: "miniature-seed-1", stage: "base", status: "succeeded", weight_version: 0, is_demo: false,
+    pass_at_1: { mean: 0.25, low: 0.1, high: 0.4 }, ...fields,
   };
 }

@@ -25,6 +25,15 @@ Object.defineProperty(window, "ResizeObserver", {
     disconnect = () => undefined;
   },
 });
+/** Everything is in view. */
+Object.defineProperty(window, "IntersectionObserver", {
+  value: class {
+    constructor(private readonly onChange: (entries: { isIntersecting: boolean }[]) => void) {}
+    observe = () => this.onChange([{ isIntersecting: true }]);
+    unobserve = () => undefined;
+    disconnect = () => undefined;
+  },
+});
 Object.defineProperty(document, "fonts", { value: new EventTarget() });
 HTMLCanvasElement.prototype.getContext = () => null;
 window.scrollTo = () => undefined;
