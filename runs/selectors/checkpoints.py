@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from django.db.models import F, Max, Min, QuerySet
+from django.db.models import F, Max, Min, Q, QuerySet
 from typing_extensions import TypeAliasType, TypedDict
 
 from controlplane.accounts.access import Actor
@@ -57,7 +57,7 @@ class CheckpointRow(TypedDict):
     why_no_start: str
 
 
-class ResumeRow(TypedDict):
+class TrainerLifeRow(TypedDict):
     """A life of the trainer after the first. downtime_s: from the last step of the life before to its first one."""
 
     resume: int
@@ -168,7 +168,7 @@ def mean_up_to(rewards: dict[int, float], step: int, window: int = 10) -> float 
     return sum(values) / len(values) if values else None
 
 
-def _began_from(found: list[ResumeRow]) -> dict[tuple[str, int], list[int]]:
+def _began_from(found: list[TrainerLifeRow]) -> dict[tuple[str, int], list[int]]:
     """By stage and step of a checkpoint, the resumes that went on from it."""
     began: dict[tuple[str, int], list[int]] = {}
     for life in found:
@@ -177,12 +177,12 @@ def _began_from(found: list[ResumeRow]) -> dict[tuple[str, int], list[int]]:
     return began
 
 
-def resumes(actor: Actor, *, run: int) -> list[ResumeRow]:
+def resumes(actor: Actor, *, run: int) -> list[TrainerLifeRow]:
     """The lives of a run's trainer after the first, newest first. Raises NotFound."""
     return lives(visible_run(actor, run))[::-1]
 
 
-def lives(run: Run) -> list[ResumeRow]:
+def lives(run: Run) -> list[TrainerLifeRow]:
     """In order. A life is known by its line in the feed and by its steps; either may be missing."""
     if not run.resume:
         return []
@@ -192,17 +192,19 @@ def lives(run: Run) -> list[ResumeRow]:
         .values("at", "kind", "sentence", "data")
     )
     begun = [line for line in feed if line["kind"] in _LIFE_KINDS]
+    # a step that failed is closed by the life after it: its end is no sign of its own life
+    reported = Max("finished_at", filter=~Q(status=Step.Status.FAILED))
     steps = {
         row["resume"]: row
         for row in run.steps.order_by()
         .values("resume")
-        .annotate(
-            first=Min("started_at"),
-            last=Max("started_at"),
-            ended=Max("finished_at"),
-            low=Min("index"),
-        )
+        .annotate(first=Min("started_at"), last=Max("started_at"), ended=reported, low=Min("index"))
     }
+    undone = list(
+        run.steps.filter(status=Step.Status.SUPERSEDED).values_list(
+            "resume", "stage__name", "index"
+        )
+    )
     named = dict(run.steps.order_by("-id").values_list("resume", "stage__name"))
     found = []
     for resume in range(1, run.resume + 1):
@@ -223,14 +225,21 @@ def lives(run: Run) -> list[ResumeRow]:
         back = own["first"] if own else at
         ends = [e for e in feed if e["kind"] in _END_KINDS and e["at"] <= at]
         data = line["data"] if line else {}
+        stage = named.get(resume)
         after = data.get("step", own["low"] - 1 if own else None)
+        superseded = [
+            step
+            for step in undone
+            if step[0] < resume and step[1] == stage and after is not None and step[2] > after
+        ]
+        undone = [step for step in undone if step not in superseded]
         found.append(
-            ResumeRow(
+            TrainerLifeRow(
                 resume=resume,
                 at=at,
-                stage=named.get(resume),
+                stage=stage,
                 after_step=after,
-                num_superseded=data.get("num_superseded", 0),
+                num_superseded=len(superseded),
                 downtime_s=(back - max(reports)).total_seconds() if reports else None,
                 reason=ends[-1]["sentence"] if ends else "",
             )

@@ -318,7 +318,7 @@ def roll_back(stage: Stage, *, now: datetime) -> None:
             "trainer_resumed",
             f"Trainer life {run.resume} goes on after step {kept_step}; nothing was lost.",
             now=now,
-            data={"resume": run.resume, "step": kept_step, "num_superseded": 0},
+            data={"resume": run.resume, "step": kept_step},
         )
         return
     for step in superseded:
@@ -340,7 +340,7 @@ def roll_back(stage: Stage, *, now: datetime) -> None:
         f"{version}: {len(superseded)} steps are superseded, {num_dropped} groups dropped.",
         now=now,
         level="warning",
-        data={"resume": run.resume, "step": kept_step, "num_superseded": len(superseded)},
+        data={"resume": run.resume, "step": kept_step},
     )
 
 

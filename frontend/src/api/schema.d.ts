@@ -1887,7 +1887,7 @@ export interface components {
              */
             num_tasks: number | null;
         };
-        /** @description An eval stage (id: what `/evals/compare?arms=` takes). While it runs, its pass@1 is over the attempts that have ended (is_final is false). An invalid attempt counts as unsolved; valid_only and if_invalid_solved say what that may hide. */
+        /** @description An eval stage; its id is what `/evals/compare?arms=` takes. While it runs, its pass@1 is over the attempts that have ended (is_final is false). An invalid attempt counts as unsolved; valid_only and if_invalid_solved say what that may hide. */
         Evaluation: {
             id: number;
             stage: string;
@@ -2716,7 +2716,7 @@ export interface components {
             pass_at_1: number[];
         };
         Resumes: {
-            resumes: components["schemas"]["Life"][];
+            resumes: components["schemas"]["TrainerLife"][];
         };
         RlStage: {
             /**
@@ -3642,6 +3642,17 @@ export interface components {
              * @default 3
              */
             max_auto_resumes: number;
+        };
+        /** @description A life of the trainer after the first. downtime_s: from the last step of the life before to its first one. */
+        TrainerLife: {
+            resume: number;
+            /** Format: date-time */
+            at: string;
+            stage: string | null;
+            after_step: number | null;
+            num_superseded: number;
+            downtime_s: number | null;
+            reason: string;
         };
         /** @description The newest step, and what it is at. */
         TrainerNow: {

@@ -32,7 +32,7 @@ export type Check = Schemas["Check"];
 export type Plan = Schemas["Plan"];
 export type StagePlan = Schemas["StagePlan"];
 export type Checkpoint = Schemas["Checkpoint"];
-export type Life = Schemas["Life"];
+export type TrainerLife = Schemas["TrainerLife"];
 
 export type Group = Schemas["Group"];
 export type GroupDetail = Schemas["GroupDetail"];

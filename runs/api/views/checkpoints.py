@@ -13,7 +13,7 @@ from runs.selectors import checkpoints
 
 
 class ResumesRow(TypedDict):
-    resumes: list[checkpoints.ResumeRow]
+    resumes: list[checkpoints.TrainerLifeRow]
 
 
 class CheckpointList(APIView):

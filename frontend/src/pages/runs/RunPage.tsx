@@ -6,42 +6,33 @@ import { runQuery } from "../../api/runs";
 import { Page } from "../../components/Page";
 import { StatusBadge } from "../../components/StatusBadge";
 import { TabBar } from "../../components/TabBar";
-import { Elapsed } from "../../components/Time";
+import { Ago, Elapsed } from "../../components/Time";
+import { RUN_TABS } from "../../lib/places";
 import { RUN_STATUS } from "../../lib/status";
 import { topics } from "../../live/events";
 import { useLive } from "../../live/LiveProvider";
+import { DemoLabel } from "./DemoLabel";
 import { RunActions } from "./RunActions";
 import classes from "./RunPage.module.css";
 
 const route = getRouteApi("/shell/runs/$run");
 
-const TABS = [
-  { to: "/runs/$run/overview", label: "Overview" },
-  { to: "/runs/$run/charts", label: "Charts" },
-  { to: "/runs/$run/steps", label: "Steps" },
-  { to: "/runs/$run/tail", label: "Long tail" },
-  { to: "/runs/$run/trajectories", label: "Trajectories" },
-  { to: "/runs/$run/groups", label: "Groups" },
-  { to: "/runs/$run/sandboxes", label: "Sandboxes" },
-  { to: "/runs/$run/failures", label: "Failures" },
-  { to: "/runs/$run/engines", label: "Engines" },
-  { to: "/runs/$run/checkpoints", label: "Checkpoints" },
-  { to: "/runs/$run/evals", label: "Evaluations" },
-  { to: "/runs/$run/events", label: "Events" },
-  { to: "/runs/$run/config", label: "Recipe" },
-] as const;
-
 /** What the run is, what it waits for, and its pages. */
 export function RunPage() {
   const { run: id } = route.useParams();
-  const project = useProject();
   const { data: run } = useSuspenseQuery(runQuery(id));
+  const project = useProject(run.project);
   useLive(topics.run(project.id, id));
 
   return (
     <Page
       title={run.name}
-      badge={<StatusBadge face={RUN_STATUS[run.status]} />}
+      badge={
+        <>
+          <StatusBadge face={RUN_STATUS[run.status]} />
+          {run.is_demo && <DemoLabel />}
+        </>
+      }
       lead={
         <>
           <p className={classes.sentence}>{run.wait_sentence || run.stop_reason || RUN_STATUS[run.status].meaning}</p>
@@ -50,17 +41,42 @@ export function RunPage() {
             <span>recipe {run.recipe}</span>
             <span>seed {run.seed}</span>
             <span>weights v{run.weight_version}</span>
-            {run.resume > 0 && <span>resume {run.resume}</span>}
+            {run.resume > 0 && (
+              <Link to="/runs/$run/checkpoints" params={{ run: id }}>
+                {run.resume === 1 ? "1 resume" : `${run.resume} resumes`}
+              </Link>
+            )}
+            {run.cloned_from !== null && (
+              <span>
+                cloned from{" "}
+                <Link to="/runs/$run/config" params={{ run: run.cloned_from.id }}>
+                  {run.cloned_from.name}
+                </Link>
+              </span>
+            )}
+            {run.from_checkpoint !== null && (
+              <span>
+                began with the weights of{" "}
+                <Link to="/runs/$run/checkpoints" params={{ run: run.from_checkpoint.run }}>
+                  run {run.from_checkpoint.run}, step {run.from_checkpoint.step}
+                </Link>
+              </span>
+            )}
+            {run.checkpoint_asked_at !== null && (
+              <span>
+                checkpoint asked for <Ago at={run.checkpoint_asked_at} />
+              </span>
+            )}
             <span>
               <Elapsed from={run.started_at} to={run.finished_at} />
             </span>
           </p>
         </>
       }
-      actions={<RunActions run={run} role={project.role} />}
+      actions={<RunActions run={run} />}
     >
       <TabBar label="Run">
-        {TABS.map(({ to, label }) => (
+        {RUN_TABS.map(({ to, label }) => (
           <Link key={label} to={to} params={{ run: id }} activeProps={{ "data-active": true }}>
             {label}
           </Link>

@@ -1,3 +1,5 @@
 import { textParams } from "../../lib/search";
 
-export const runsSearch = (raw: Record<string, unknown>) => textParams(raw, ["status", "name", "sort", "cols", "selected"]);
+/** The words of the API's query, and what is shown of the answer. `selected` are runs with commas. */
+export const runsSearch = (raw: Record<string, unknown>) =>
+  textParams(raw, ["status", "name", "recipe", "project", "sort", "cols", "selected"]);
