@@ -27,11 +27,14 @@ class TaskResultRow(TypedDict):
 
 
 class EvaluationRow(TypedDict):
-    """An eval stage. While it runs, its pass@1 is over the attempts that have ended (is_final is false).
+    """An eval stage; its id is what `/evals/compare?arms=` takes.
+
+    While it runs, its pass@1 is over the attempts that have ended (is_final is false).
 
     An invalid attempt counts as unsolved; valid_only and if_invalid_solved say what that may hide.
     """
 
+    id: int
     stage: str
     status: StageStatus
     weight_version: int | None
@@ -83,6 +86,7 @@ def _evaluation(stage: StageRow, tasks: list[dict[str, Any]]) -> EvaluationRow:
     num_ended = sum(row["num_ended"] for row in tasks)
     num_valid = sum(row["num_valid"] for row in tasks)
     return EvaluationRow(
+        id=stage["id"],
         stage=stage["name"],
         status=stage["status"],
         weight_version=stage["weight_version"],

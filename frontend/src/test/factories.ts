@@ -1,7 +1,7 @@
 /** Typed bodies of the API with plausible values; a test names only what it is about. */
 import type {
   Attempt, Engine, EvalArm, Evaluation, Failure, FailureGroup, Group, Limit, Me, MetricName, MetricSeries, Recipe, Run, RunDetail, RunEvent, Sandbox, Series, Stage, Step,
-  Trajectory, TrajectoryDetail, Turn, Worker,
+  Trajectory, TrajectoryDetail, TrajectoryFacets, Turn, Worker,
 } from "../api/types";
 
 export const T0 = Date.parse("2026-11-29T12:00:00Z");
@@ -74,6 +74,17 @@ export function makeTrajectory(fields: Partial<Trajectory> = {}): Trajectory {
     outcome: "solved", step: 121, step_index: 21, staleness: 1, failure_group: null, fingerprint: null, driver: "local", engine: 0,
     timings: { start: 0.048, setup: 0.03, llm: 2.31, exec: 0.42, verify: 0.38, teardown: 0.02 }, queue_s: 0.2, llm_share: 0.675,
     started_at: at(300.2), ...fields,
+  };
+}
+
+export function makeTrajectoryFacets(fields: Partial<TrajectoryFacets["facets"]> = {}, count = 240): TrajectoryFacets {
+  return {
+    totals: { count, valid: 230, solved: 120, reward_mean: 0.522, turns: 1100, prompt_tokens: 120_000, output_tokens: 9800, hours: 0.24 },
+    facets: {
+      outcome: [{ value: "solved", count: 120 }, { value: "unsolved", count: 110 }, { value: "invalid", count: 10 }],
+      stop_reason: [{ value: "submitted", count: 200 }, { value: "turn_cap", count: 30 }], stage: [{ value: "rl-training", count: 240 }],
+      repository: [{ value: "calc", count: 60 }], driver: [{ value: "local", count: 240 }], failure: [{ value: "infer_infra", count: 10 }], ...fields,
+    },
   };
 }
 

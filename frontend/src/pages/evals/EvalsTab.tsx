@@ -19,6 +19,7 @@ export function EvalsTab() {
   const { run: id } = route.useParams();
   const { data: evaluations } = useSuspenseQuery(evaluationsQuery(id));
   if (evaluations.length === 0) return <EmptyState title="No evaluations">This recipe has no eval stage.</EmptyState>;
+  const began = evaluations.filter((one) => one.num_scheduled > 0);
   return (
     <div className={classes.page}>
       <DotInterval
@@ -37,6 +38,14 @@ export function EvalsTab() {
         references={Object.entries(evaluations.at(-1)?.baselines ?? {}).map(([name, { mean }]) => ({ label: name.replaceAll("_", " "), value: mean }))}
         empty="No trajectory has been graded"
       />
+      {began.length > 0 && (
+        <p className={classes.note}>
+          <Link to="/evals/compare" search={{ arms: began.map((one) => one.id).join(",") }}>
+            Compare {began.length === 1 ? "it with another run’s" : "these attempt by attempt"}
+          </Link>
+          : paired test, pass@k, wins and losses, repositories.
+        </p>
+      )}
       <DataTable label="Evaluations" columns={columns(id)} rows={evaluations} rowKey={(one) => one.stage} empty={null} />
       <p className={classes.note}>
         pass@1 is the mean over tasks of the mean over attempts. An invalid attempt (an infrastructure failure) has no reward; here

@@ -73,10 +73,14 @@ export function Carpet({ run }: { run?: number }) {
           <p className={classes.nothing}>No sandbox has been started yet</p>
         ) : (
           <>
-            <canvas
-              ref={canvas} className={classes.canvas} style={{ height }} role="img" onMouseMove={point} onMouseLeave={() => setTold(undefined)}
+            <div
+              role="img"
               aria-label={`Slots over time: up to ${formatCount(slots)} sandboxes at once, ${formatCount(data.num_boxes)} in all, from ${timeAt(0)} to ${timeAt(1)}`}
-            />
+            >
+              <canvas
+                ref={canvas} className={classes.canvas} style={{ height }} aria-hidden="true" onMouseMove={point} onMouseLeave={() => setTold(undefined)}
+              />
+            </div>
             <div className={classes.axis} aria-hidden="true">
               {[0, 0.25, 0.5, 0.75, 1].map((share) => (
                 <span key={share}>{timeAt(share)}</span>

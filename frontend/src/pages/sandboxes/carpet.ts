@@ -25,7 +25,7 @@ export function runsOf(cells: Uint8Array, row: number, bins: number): Run[] {
   for (let bin = 0; bin < bins; bin += 1) {
     const code = cells[row * bins + bin] ?? 0;
     const last = runs.at(-1);
-    if (last !== undefined && last.code === code && last.to === bin) last.to = bin + 1;
+    if (last?.code === code && last.to === bin) last.to = bin + 1;
     else if (code !== 0) runs.push({ from: bin, to: bin + 1, code });
   }
   return runs;
