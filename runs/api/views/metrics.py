@@ -20,7 +20,7 @@ from runs import metrics_catalogue
 from runs.api.filters import AnyOf
 from runs.api.views.exports import exports, file_answer
 from runs.exports import CONTENT_TYPES, Column, plain
-from runs.selectors import metrics
+from runs.selectors import metrics, series
 from runs.series import Smoothing
 
 MAX_BUCKETS = 2_000
@@ -77,7 +77,7 @@ class MetricQuery(serializers.Serializer[Any]):
 
 class SpanQuery(MetricQuery):
     x = serializers.ChoiceField(
-        choices=get_args(metrics.XAxis.__value__),
+        choices=get_args(series.XAxis.__value__),
         default="step",
         help_text="The axis: seconds since 1970 for wall, seconds since the start for elapsed.",
     )
@@ -118,12 +118,12 @@ class MetricNames(APIView):
 
 
 class SeriesSet(APIView):
-    @describes(metrics.SeriesSetRow, query=SeriesQuery)
+    @describes(series.SeriesSetRow, query=SeriesQuery)
     def get(self, request: Request, run: int) -> Response:
         """Curves as a chart draws them: what counts, on an axis, smoothed, in buckets that keep every spike."""
         given = _span(filters(request, SeriesQuery, run=run))
         smoothing = given.pop("smooth", DEFAULT_SMOOTHING)
-        return Response(metrics.series(request.user, **given, smoothing=smoothing))
+        return Response(series.series(request.user, **given, smoothing=smoothing))
 
 
 class SeriesExport(APIView):
@@ -132,7 +132,7 @@ class SeriesExport(APIView):
         """Every point that the curves of a range are drawn from, superseded ones too: CSV, NDJSON or Parquet."""
         given = _span(filters(request, SeriesExportQuery, run=run))
         format = given.pop("format")  # noqa: A001 - the word of the API
-        points = metrics.series_points(request.user, **given)
+        points = series.series_points(request.user, **given)
         return file_answer(f"series-{run}", format, COLUMNS, points)
 
 
