@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,14 +71,15 @@ def test_in_chromium(name: str, demo: Stack, state: Path) -> None:
         ["npx", "vitest", "run", "--config", "vitest.stack.config.ts", f"stack/{name}"],
         cwd=ROOT / "frontend",
         env={
-            **os.environ,
+            **demo.env,
             "CHROMIUM": CHROMIUM,
             "LONGTAIL_URL": demo.url,
             "LONGTAIL_STATE": str(state),
+            "LONGTAIL_PYTHON": sys.executable,
         },
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-12000:] + done.stderr[-3000:]
-    assert " 0 passed" not in done.stdout
+    assert "\n0 passed" not in done.stdout

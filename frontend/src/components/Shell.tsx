@@ -66,7 +66,9 @@ function Frame({ username, projects, project }: { username: string; projects: Pr
         {project !== undefined && <ProjectSwitch projects={projects} project={project} />}
         <div className={classes.tools}>
           <button type="button" className={classes.search} onClick={() => setDialog("palette")} aria-keyshortcuts="Control+K" aria-label="Go to or do">
-            <span className={classes.searchText}>Go to or do</span> <kbd>Ctrl K</kbd>
+            <SearchMark />
+            <span className={classes.searchText}>Go to or do</span>
+            <kbd>Ctrl K</kbd>
           </button>
           <LivePill />
           <ZoneToggle />
@@ -84,7 +86,7 @@ function Frame({ username, projects, project }: { username: string; projects: Pr
         )}
       </main>
       <Drawer opened={isOpen} onClose={drawer.close} title="Longtail" size={240} padding="md" closeButtonProps={{ "aria-label": "Close" }}>
-        <nav aria-label="Main" className={classes.drawer}>
+        <nav aria-label="Main">
           <Places onGo={drawer.close} />
         </nav>
       </Drawer>
@@ -153,6 +155,15 @@ function Mark() {
   return (
     <svg width="20" height="16" viewBox="0 0 20 16" fill="none" aria-hidden="true">
       <path d="M1 15C3 15 3.6 2 6 2s2.6 8 5 10.200c2 1.700 5 2.300 8 2.500" stroke="var(--role-rollout)" strokeWidth="1.8" strokeLinecap="round" />
+    </svg>
+  );
+}
+
+function SearchMark() {
+  return (
+    <svg width="14" height="14" viewBox="0 0 16 16" fill="none" stroke="currentColor" strokeWidth="1.5" aria-hidden="true">
+      <circle cx="7" cy="7" r="4.500" />
+      <path d="m10.500 10.500 3.500 3.500" strokeLinecap="round" />
     </svg>
   );
 }

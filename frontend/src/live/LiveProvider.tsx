@@ -20,8 +20,18 @@ export function LiveProvider({ children, onUnauthenticated }: { children: ReactN
   });
 
   useEffect(() => {
+    const goOffline = () => socket.goOffline();
+    const goOnline = () => socket.goOnline();
     socket.start();
-    return () => socket.stop();
+    window.addEventListener("offline", goOffline);
+    window.addEventListener("online", goOnline);
+    window.addEventListener("focus", goOnline);
+    return () => {
+      socket.stop();
+      window.removeEventListener("offline", goOffline);
+      window.removeEventListener("online", goOnline);
+      window.removeEventListener("focus", goOnline);
+    };
   }, [socket]);
 
   return <LiveContext value={socket}>{children}</LiveContext>;

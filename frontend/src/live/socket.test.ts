@@ -156,3 +156,18 @@ test("messages of a newer server are ignored", () => {
   expect(onEvent).toHaveBeenCalledTimes(1);
   expect(onEvent).toHaveBeenCalledWith(EVENT);
 });
+
+test("a network that goes is noticed at once, and one that comes back is tried at once", async () => {
+  const { live, latest, sockets } = setUp();
+  latest().open();
+  live.goOffline();
+  expect(live.getState()).toEqual({ kind: "reconnecting", attempt: 1 });
+  live.goOnline();
+  expect(sockets).toHaveLength(2);
+  live.goOnline();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(sockets).toHaveLength(2);
+  latest().open();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(live.getState()).toEqual({ kind: "live" });
+});

@@ -103,6 +103,21 @@ export class LiveSocket {
     this.catchUp();
   }
 
+  /** The browser knows that the network is gone long before a socket does. */
+  goOffline(): void {
+    const socket = this.socket;
+    if (socket === null) return;
+    this.lose();
+    socket.close();
+  }
+
+  /** The network is back, or somebody looks again: no reason to wait for the next try. */
+  goOnline(): void {
+    if (this.socket !== null || this.isClosed) return;
+    if (this.retry !== null) clearTimeout(this.retry);
+    this.open();
+  }
+
   getState = (): LiveState => this.state;
 
   /** When the server last said anything; null before it has. */
@@ -130,20 +145,23 @@ export class LiveSocket {
       if (typeof event.data === "string") this.receive(event.data);
     };
     socket.onclose = ({ code }) => {
-      if (this.socket !== socket) return;
-      this.isOpen = false;
-      this.socket = null;
-      this.beacons.clear();
-      if (code === UNAUTHENTICATED) {
-        this.options.onUnauthenticated();
-        return;
-      }
-      this.attempt += 1;
-      const ceiling = Math.min(30_000, 500 * 2 ** this.attempt);
-      const wait = 500 + (this.options.random ?? Math.random)() * (ceiling - 500);
-      if (!this.isClosed) this.retry = setTimeout(() => this.open(), wait);
-      this.update();
+      if (this.socket === socket) this.lose(code);
     };
+  }
+
+  private lose(code?: number): void {
+    this.isOpen = false;
+    this.socket = null;
+    this.beacons.clear();
+    if (code === UNAUTHENTICATED) {
+      this.options.onUnauthenticated();
+      return;
+    }
+    this.attempt += 1;
+    const ceiling = Math.min(30_000, 500 * 2 ** this.attempt);
+    const wait = 500 + (this.options.random ?? Math.random)() * (ceiling - 500);
+    if (!this.isClosed) this.retry = setTimeout(() => this.open(), wait);
+    this.update();
   }
 
   private receive(text: string): void {
