@@ -48,7 +48,7 @@ export const stepsQuery = (run: number) =>
     },
   });
 
-export const eventsQuery = (run: number, filter: { level?: string | undefined } = {}) =>
+export const eventsQuery = (run: number, filter: { level?: string | undefined; kind?: string | undefined } = {}) =>
   infiniteQueryOptions({
     queryKey: ["run", run, "events", filter],
     queryFn: ({ pageParam, signal }) => {

@@ -1,6 +1,6 @@
 import type { MetricSeries } from "../../../api/types";
 import { type Curve, MetricChart } from "../../../components/MetricChart";
-import { readValue } from "../../../lib/series";
+import { prepareSeries, readValue } from "../../../lib/series";
 
 export const CURVES = [
   "reward/mean", "train/grad_norm", "train/logprob_gap", "train/logprob_gap/lag_0", "train/ess", "train/ess/lag_0", "rollout/response_tokens",
@@ -12,14 +12,16 @@ type Props = { series: readonly MetricSeries[] | undefined; maxGradNorm: number 
 /** Six curves with one cursor: red-orange is measured on rollouts, purple on the trainer (article, figure 9). */
 export function Curves({ series, maxGradNorm, tokenCap }: Props) {
   const curve = (name: (typeof CURVES)[number], label: string, color: string) => curveOf(series, name, label, color);
-  const zero = (series?.find(({ name }) => name === "train/zero_gradient")?.points ?? []).filter(({ value }) => value === 1).length;
+  const zero = curve("train/zero_gradient", "zero gradient", "--tone-unsolved");
+  const effective = prepareSeries("points" in zero ? zero.points : []).raw;
+  const num = effective.filter((value) => value === 1).length;
   return (
     <>
       <MetricChart title="Reward" note="mean over valid trajectories of a step" curves={[curve("reward/mean", "reward", "--role-rollout")]} range={{ min: 0 }} />
       <MetricChart
         title="Gradient norm" note="before clipping; zoomed to its normal range" clip
         curves={[curve("train/grad_norm", "norm", "--role-trainer")]}
-        thresholds={maxGradNorm === undefined ? [] : [{ label: `clip ${maxGradNorm}`, value: maxGradNorm }]}
+        thresholds={maxGradNorm === undefined ? [] : [{ label: "clip", value: maxGradNorm }]}
         range={{ min: 0 }}
       />
       <MetricChart
@@ -35,12 +37,12 @@ export function Curves({ series, maxGradNorm, tokenCap }: Props) {
       <MetricChart
         title="Response length" note="mean trained tokens of a trajectory"
         curves={[curve("rollout/response_tokens", "tokens", "--role-rollout")]}
-        thresholds={tokenCap === undefined ? [] : [{ label: `cap ${tokenCap.toLocaleString("en-GB")}`, value: tokenCap }]}
+        thresholds={tokenCap === undefined ? [] : [{ label: "cap", value: tokenCap }]}
         range={{ min: 0 }}
       />
       <MetricChart
-        title="Steps without a gradient" note={`${zero} so far: no group had mixed rewards`} window={1}
-        curves={[curve("train/zero_gradient", "zero gradient", "--tone-unsolved")]}
+        title="Steps without a gradient" note={`${num} of ${effective.length}: no group had mixed rewards`} window={1}
+        curves={[zero]}
         range={{ min: 0, max: 1 }}
       />
     </>
