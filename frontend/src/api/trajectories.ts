@@ -11,18 +11,47 @@ export type TrajectoryFilter = {
   reward?: string | undefined;
   stop_reason?: string | undefined;
   task?: string | undefined;
+  outcome?: string | undefined;
+  repository?: string | undefined;
+  turns?: string | undefined;
+  tokens?: string | undefined;
+  duration?: string | undefined;
+  staleness?: string | undefined;
+  driver?: string | undefined;
+  failure?: string | undefined;
+  is_valid?: string | undefined;
+  is_zero_gradient?: string | undefined;
+  q?: string | undefined;
+  step?: number | undefined;
+  engine?: number | undefined;
 };
 
-export const trajectoriesQuery = (run: number, filter: TrajectoryFilter) =>
+export const trajectoriesQuery = (run: number, filter: TrajectoryFilter & { sort?: string | undefined; cols?: string | undefined }) =>
   infiniteQueryOptions({
     queryKey: ["trajectories", run, filter],
     queryFn: ({ pageParam, signal }) => {
-      const query = present({ ...filter, limit: 100, cursor: pageParam });
+      const query = present({ ...typed(filter), cols: undefined, limit: 100, cursor: pageParam });
       return answer(api.GET("/api/v1/runs/{run}/trajectories", { params: { path: { run }, query }, signal }));
     },
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next,
   });
+
+/** Totals of the whole filter, and how many rows each value of a facet would leave. */
+export const trajectoryFacetsQuery = (run: number, filter: TrajectoryFilter) =>
+  queryOptions({
+    queryKey: ["trajectories", run, "facets", filter],
+    queryFn: ({ signal }) => {
+      const query = present(typed(filter));
+      return answer(api.GET("/api/v1/runs/{run}/trajectories/facets", { params: { path: { run }, query }, signal }));
+    },
+  });
+
+/** Flags are words in an address. */
+function typed<Filter extends TrajectoryFilter>({ is_valid, is_zero_gradient, ...rest }: Filter) {
+  const flag = (text: string | undefined) => (text === undefined ? undefined : text === "true");
+  return { ...rest, is_valid: flag(is_valid), is_zero_gradient: flag(is_zero_gradient) };
+}
 
 export const trajectoryQuery = (trajectory: number) =>
   queryOptions({

@@ -4,7 +4,7 @@ import { http, HttpResponse } from "msw";
 import type { Turn } from "../api/types";
 import {
   at, makeAttempt, makeEngine, makeEvaluation, makeEvent, makeFailure, makeFailureGroup, makeGroup, makeMe, makeRecipe, makeRun,
-  makeRunDetail, makeSandbox, makeSeries, makeStage, makeStep, makeTrajectory, makeTrajectoryDetail, makeTurn, makeWorker, page,
+  makeRunDetail, makeSandbox, makeSeries, makeStage, makeStep, makeTrajectory, makeTrajectoryDetail, makeTrajectoryFacets, makeTurn, makeWorker, page,
 } from "./factories";
 
 /** A small linear congruential generator: the same figures in every run. */
@@ -191,6 +191,7 @@ export const handlers = [
       ]),
     ),
   ),
+  http.get(`${V1}/runs/7/trajectories/facets`, () => HttpResponse.json(makeTrajectoryFacets())),
   http.get(`${V1}/runs/7/trajectories`, ({ request }) => {
     const query = new URL(request.url).searchParams;
     const status = query.get("status");

@@ -3,7 +3,7 @@ import userEvent from "@testing-library/user-event";
 import { http, HttpResponse } from "msw";
 import { expect, test } from "vitest";
 
-import { makeAttempt, makeMe, makeRunDetail, makeTrajectory, makeTrajectoryDetail, makeTurn, page } from "../../test/factories";
+import { makeAttempt, makeMe, makeRunDetail, makeTrajectory, makeTrajectoryDetail, makeTrajectoryFacets, makeTurn, page } from "../../test/factories";
 import { renderApp } from "../../test/render";
 import { server } from "../../test/server";
 
@@ -14,6 +14,7 @@ function serve(...handlers: Parameters<typeof server.use>) {
     ...handlers,
     http.get(`${V1}/me`, () => HttpResponse.json(makeMe())),
     http.get(`${V1}/runs/7`, () => HttpResponse.json(makeRunDetail())),
+    http.get(`${V1}/runs/7/trajectories/facets`, () => HttpResponse.json(makeTrajectoryFacets())),
   );
 }
 
@@ -55,7 +56,7 @@ test("the address of the list is the query of the API", async () => {
   await screen.findByText("No trajectory matches");
   expect(Object.fromEntries(new URLSearchParams(queries[0]))).toEqual({ status: "completed", reward: "lt:1", group: "311", limit: "100" });
 
-  await userEvent.click(screen.getByRole("button", { name: "Group 311: show all groups" }));
+  await userEvent.click(screen.getByRole("button", { name: "group 311: any group" }));
   await waitFor(() => expect(router.state.location.search).toEqual({ status: "completed", reward: "lt:1" }));
   expect(queries.at(-1)).not.toContain("group");
 });
