@@ -51,7 +51,10 @@ class Sandbox(LifecycleModel):
     """Seconds by life-cycle stage: admit, image, start, setup, exec, verify, teardown."""
 
     class Meta:
-        indexes = [models.Index(fields=["status", "-created_at"], name="sandbox_status")]
+        indexes = [
+            models.Index(fields=["status", "-created_at"], name="sandbox_status"),
+            models.Index(fields=["attempt_id", "-id"], include=["driver"], name="sandbox_attempt"),
+        ]
 
     def __str__(self) -> str:
         return f"sandbox {self.key}"
