@@ -141,13 +141,26 @@ def launch(
     key: Annotated[
         str | None, typer.Option(help="Idempotency key: the same one never launches twice.")
     ] = None,
+    from_run: Annotated[
+        int | None, typer.Option(min=1, help="The run that this one is cloned from.")
+    ] = None,
+    from_checkpoint: Annotated[
+        int | None, typer.Option(min=1, help="Start from the weights of this checkpoint.")
+    ] = None,
     *,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow it to its end.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Launch a run of a recipe."""
     with _client() as client:
-        run = client.launch(file.read(), name=name, project=project, idempotency_key=key)
+        run = client.launch(
+            file.read(),
+            name=name,
+            project=project,
+            idempotency_key=key,
+            from_run=from_run,
+            from_checkpoint=from_checkpoint,
+        )
         if watch:
             _watch(client, run["id"], as_json=as_json)
         elif as_json:
@@ -187,14 +200,17 @@ def _progress_line(run: Row) -> str:
 def list_runs(
     status: Annotated[str | None, typer.Option(help="One, or several with commas.")] = None,
     name: Annotated[str | None, typer.Option(help="A part of the name.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="One, or several with commas.")] = None,
     project: Project = None,
+    sort: Annotated[str | None, typer.Option(help="A field; -field is descending.")] = None,
     limit: Limit = 20,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Runs, newest first."""
+    filters = {"status": status, "name": name, "recipe": recipe, "project": project, "sort": sort}
     with _client() as client:
-        rows = _first(client.runs(status=status, name=name, project=project), limit)
+        rows = _first(client.runs(**filters), limit)
     if as_json:
         _print_json(rows)
     else:
@@ -270,6 +286,45 @@ def resume(run: RunId, reason: Reason = "", *, as_json: AsJson = False) -> None:
     """Queue a failed or cancelled run again, from its last checkpoint."""
     with _client() as client:
         _show_run(client.resume(run, reason), as_json=as_json)
+
+
+@runs_app.command()
+def checkpoint(run: RunId, reason: Reason = "", *, as_json: AsJson = False) -> None:
+    """Ask for a checkpoint at the end of the step in training, or right away between steps."""
+    with _client() as client:
+        _show_run(client.checkpoint(run, reason), as_json=as_json)
+
+
+@runs_app.command()
+def checkpoints(run: RunId, limit: Limit = 20, *, as_json: AsJson = False) -> None:
+    """What a run can go on from, newest first."""
+    with _client() as client:
+        rows = _first(client.checkpoints(run), limit)
+    if as_json:
+        _print_json(rows)
+    else:
+        _print_table(
+            rows,
+            checkpoint="id",
+            stage="stage",
+            step="step",
+            resume="resume",
+            weights="weight_version",
+            status="status",
+            reward_10="reward_mean_10",
+            written="created_at",
+        )
+
+
+@runs_app.command()
+def recipe(run: RunId, *, as_json: AsJson = False) -> None:
+    """The recipe that a run was launched with."""
+    with _client() as client:
+        found = client.recipe(run)
+    if as_json:
+        _print_json(found)
+    else:
+        print(plain(found["source"]))
 
 
 # Trajectories and failures

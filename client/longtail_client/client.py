@@ -71,7 +71,7 @@ class Client:
     # Runs
 
     def runs(self, **filters: Any) -> Iterator[Row]:
-        """Newest first. Filters: status ("running,paused"), name, project."""
+        """Newest first. Filters: status ("running,paused"), name, recipe, project, sort ("-started_at")."""
         return self._pages("runs", filters)
 
     def run(self, run: int) -> Row:
@@ -85,9 +85,20 @@ class Client:
         name: str | None = None,
         project: str | None = None,
         idempotency_key: str | None = None,
+        from_run: int | None = None,
+        from_checkpoint: int | None = None,
     ) -> Row:
-        """Launch a recipe (YAML). Raises Refused with a pointer per wrong field."""
-        body = _without_none(source=source, name=name, project=project)
+        """Launch a recipe (YAML), from the weights of a checkpoint if one is named.
+
+        Raises Refused with a pointer per wrong field.
+        """
+        body = _without_none(
+            source=source,
+            name=name,
+            project=project,
+            from_run=from_run,
+            from_checkpoint=from_checkpoint,
+        )
         headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
         try:
             return self._send("POST", "runs", RETRIES, json=body, headers=headers)
@@ -118,6 +129,18 @@ class Client:
     def resume(self, run: int, reason: str = "") -> Row:
         """Queue a failed or cancelled run again, from its last checkpoint."""
         return self._command(run, "resume", reason)
+
+    def checkpoint(self, run: int, reason: str = "") -> Row:
+        """A checkpoint at the end of the step in training, or right away between steps."""
+        return self._command(run, "checkpoint", reason)
+
+    def recipe(self, run: int) -> Row:
+        """{source, recipe}: the text that was launched, and what it means with its defaults."""
+        return self._get(f"runs/{run}/recipe")
+
+    def checkpoints(self, run: int) -> Iterator[Row]:
+        """Trainer states, newest first."""
+        return self._pages(f"runs/{run}/checkpoints", {})
 
     def watch(self, run: int, *, every_s: float = 2.0, patience_s: float = 60.0) -> Iterator[Row]:
         """The run now, and again whenever it has changed, until it has ended.

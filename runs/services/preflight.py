@@ -69,7 +69,7 @@ def _timeouts(recipe: recipes.Recipe) -> list[Check]:
     needed = t.start_s + t.setup_s + t.agent_s + t.verify_s
     chain = " < ".join(f"{s:g}" for s in (t.llm_call_s, t.turn_s, t.agent_s, t.trajectory_s))
     return [
-        Check("timeouts", "ok", f"LLM call < turn < agent < trajectory: {chain} s.", unit="s"),
+        Check("timeouts", "ok", f"LLM call < turn < agent < trajectory: {chain} s."),
         Check(
             "sandbox_lifetime",
             "ok",

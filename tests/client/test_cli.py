@@ -75,6 +75,13 @@ def test_a_run_is_launched_read_and_commanded(longtail: Shell, tmp_path: Path) -
     assert launched.stdout == f"Run {run.pk} (mine) is queued.\n"
     assert longtail.json("runs", "get", run.pk)["name"] == "mine"
     assert [row["id"] for row in longtail.json("runs", "ls")] == [run.pk]
+    assert longtail("runs", "recipe", run.pk).stdout == run.recipe_source + "\n"
+    assert longtail.json("runs", "checkpoints", run.pk) == []
+    too_early = longtail("runs", "checkpoint", run.pk, "--reason", "before lunch")
+    assert (too_early.returncode, too_early.stderr) == (
+        2,
+        "Refused (no_checkpoint_now): The run is queued: no trainer is at work.\n",
+    )
     assert longtail.json("runs", "stop", run.pk, "--reason", "tea")["status"] == "cancelled"
     assert longtail.json("runs", "resume", run.pk)["status"] == "queued"
     refused = longtail("runs", "pause", run.pk)
