@@ -23,8 +23,8 @@ export const COLUMNS: Column<Run>[] = [
       </span>
     ),
   },
-  { id: "status", header: "State", width: 112, sortKey: "status", cell: (run) => <StatusBadge face={RUN_STATUS[run.status]} /> },
-  { id: "waits", header: "Waits for", width: 140, cell: (run) => <span title={sentenceOf(run)}>{sentenceOf(run) || ABSENT}</span> },
+  { id: "status", header: "State", width: 108, sortKey: "status", cell: (run) => <StatusBadge face={RUN_STATUS[run.status]} /> },
+  { id: "waits", header: "Waits for", width: 118, cell: (run) => <span title={sentenceOf(run)}>{sentenceOf(run) || ABSENT}</span> },
   {
     id: "stage", header: "Stage", width: 132, isExtra: true,
     cell: (run) => {
@@ -33,11 +33,11 @@ export const COLUMNS: Column<Run>[] = [
     },
   },
   {
-    id: "reward", header: "Reward", unit: "10-step mean", width: 146,
+    id: "reward", header: "Reward", unit: "10 steps", width: 124,
     meaning: "Mean reward of the valid trajectories of ten steps; steps that were superseded are left out",
     cell: (run) => (
       <span className={classes.curve}>
-        <Sparkline values={run.reward_mean_10} label={`Reward of ${run.name}, 10-step mean`} />
+        <Sparkline values={run.reward_mean_10} label={`Reward of ${run.name}, 10-step mean`} width={64} />
         {run.reward_mean_10.length > 0 && formatNumber(run.reward_mean_10.at(-1))}
       </span>
     ),
@@ -51,7 +51,7 @@ export const COLUMNS: Column<Run>[] = [
     },
   },
   {
-    id: "rate", header: "Produced", unit: "per h", width: 92, align: "right", cell: (run) => formatNumber(rounded(run.produced_per_h)),
+    id: "rate", header: "Produced", unit: "per h", width: 108, align: "right", cell: (run) => formatNumber(rounded(run.produced_per_h)),
     meaning: "Completed trajectories per hour: over the last ten minutes, or over the whole of a run that has ended",
   },
   {
@@ -64,9 +64,9 @@ export const COLUMNS: Column<Run>[] = [
     id: "staleness", header: "Staleness", width: 80, align: "right", cell: (run) => formatNumber(run.staleness),
     meaning: "Of the newest step: weight versions between the trainer and the oldest token, token-weighted mean",
   },
-  { id: "resume", header: "Resumes", width: 72, align: "right", sortKey: "resume", cell: (run) => formatCount(run.resume), meaning: "Lives of the trainer after the first" },
+  { id: "resume", header: "Resumes", width: 80, align: "right", sortKey: "resume", cell: (run) => formatCount(run.resume), meaning: "Lives of the trainer after the first" },
   {
-    id: "alerts", header: "Errors", unit: "24 h", width: 80, align: "right",
+    id: "alerts", header: "Errors", unit: "24 h", width: 84, align: "right",
     meaning: "Error lines of the event feed in the last 24 hours",
     cell: (run) =>
       run.errors_24h === 0 ? "0" : (
