@@ -1,84 +1,70 @@
 import { Button } from "@mantine/core";
 import { useInfiniteQuery, useQuery, useSuspenseQuery } from "@tanstack/react-query";
-import { getRouteApi, Link } from "@tanstack/react-router";
+import { Link } from "@tanstack/react-router";
+import { lazy, Suspense, useMemo } from "react";
 
+import { skeletonQuery } from "../../api/inspector";
 import { useProject } from "../../api/me";
-import { type TrajectoryFilter, trajectoriesQuery, trajectoryQuery, turnsQuery } from "../../api/trajectories";
-import type { Attempt, Turn } from "../../api/types";
+import { type TrajectoryFilter, trajectoriesQuery, trajectoryQuery } from "../../api/trajectories";
+import type { Attempt, TrajectoryDetail } from "../../api/types";
 import { CodeBlock } from "../../components/CodeBlock";
-import { ErrorState } from "../../components/ErrorState";
+import { EmptyState } from "../../components/EmptyState";
 import { Icon } from "../../components/Icon";
 import { Loading } from "../../components/Loading";
 import { Page } from "../../components/Page";
-import { Stat, StatRow } from "../../components/Stat";
 import { StatusBadge } from "../../components/StatusBadge";
 import { TabBar } from "../../components/TabBar";
-import { Elapsed } from "../../components/Time";
-import { ABSENT, formatCount, formatDuration, words } from "../../lib/format";
+import { words } from "../../lib/format";
+import { type OutlineTurn, outlineTurns } from "../../lib/outline";
 import { ATTEMPT_STATUS, OUTCOME, outcomeOf } from "../../lib/status";
 import { useKeys } from "../../lib/useKeys";
 import { topics } from "../../live/events";
 import { useLive } from "../../live/LiveProvider";
-import { INSPECTOR_TABS } from "./search";
-import { AttemptReward } from "../../components/Reward";
-import { TestsTab } from "./TestsTab";
-import { TimelineTab } from "./TimelineTab";
+import { Fault } from "./Fault";
+import { FactsPane } from "./FactsPane";
+import { LoopStepper } from "./LoopStepper";
+import { OutlinePane } from "./OutlinePane";
+import { inspectorRoute } from "./route";
+import { INSPECTOR_TABS, type InspectorTab } from "./search";
+import type { TabProps } from "./tabs";
 import classes from "./TrajectoryPage.module.css";
 import { TranscriptTab } from "./TranscriptTab";
-import { isErroneous, versions } from "../../lib/turns";
 
-const route = getRouteApi("/shell/trajectories/$trajectory");
+const route = inspectorRoute;
 
-const NO_TURNS: Turn[] = [];
+const TABS: Record<Exclude<InspectorTab, "transcript">, React.ComponentType<TabProps>> = {
+  timeline: lazy(() => import("./TimelineTab").then((file) => ({ default: file.TimelineTab }))),
+  patch: lazy(() => import("./PatchTab").then((file) => ({ default: file.PatchTab }))),
+  tests: lazy(() => import("./TestsTab").then((file) => ({ default: file.TestsTab }))),
+  tokens: lazy(() => import("./TokensTab").then((file) => ({ default: file.TokensTab }))),
+  logs: lazy(() => import("./LogsTab").then((file) => ({ default: file.LogsTab }))),
+  sandbox: lazy(() => import("./SandboxTab").then((file) => ({ default: file.SandboxTab }))),
+  raw: lazy(() => import("./RawTab").then((file) => ({ default: file.RawTab }))),
+  siblings: lazy(() => import("./SiblingsTab").then((file) => ({ default: file.SiblingsTab }))),
+};
+/** Where a turn has a place; from the others, the outline leads to the transcript. */
+const OF_TURNS: readonly InspectorTab[] = ["transcript", "timeline", "tokens", "logs"];
+const NO_TURNS: OutlineTurn[] = [];
 
 /** The inspector: what one trajectory did, saw, and came to. */
 export function TrajectoryPage() {
   const { trajectory: id } = route.useParams();
-  const search = route.useSearch();
-  const navigate = route.useNavigate();
-  const { tab = "transcript", turn: selected, attempt: chosen, ...filter } = search;
+  const { tab = "transcript", turn: selected, attempt: chosen, facts, ...rest } = route.useSearch();
   const project = useProject();
   const { data: trajectory } = useSuspenseQuery(trajectoryQuery(id));
-  const attempt = trajectory.attempts.find((one) => one.number === chosen) ?? trajectory.attempts.at(-1);
-  const turns = useQuery({ ...turnsQuery(id, attempt?.number ?? 0), enabled: attempt !== undefined });
   useLive(topics.trajectory(project.id, id));
-
-  const neighbours = useNeighbours(id, trajectory.run, filter);
-  const open = (to: number | undefined) => {
-    if (to !== undefined) navigate({ params: { trajectory: to }, search: { ...filter, tab } }).catch(() => undefined);
-  };
-  const rows = turns.data ?? NO_TURNS;
-  const goTurn = (index: number | undefined) => {
-    if (index !== undefined) navigate({ search: (old) => ({ ...old, tab: "transcript" as const, turn: index }), resetScroll: false }).catch(() => undefined);
-  };
-  const at = rows.findIndex((row) => row.index === selected);
-  useKeys({
-    j: () => open(neighbours.next),
-    J: () => open(neighbours.next),
-    k: () => open(neighbours.previous),
-    K: () => open(neighbours.previous),
-    "]": () => goTurn(rows[at + 1]?.index),
-    "[": () => goTurn(rows[at - 1]?.index),
-    e: () => goTurn(rows.slice(at + 1).find(isErroneous)?.index),
-  });
+  const attempt = trajectory.attempts.find((one) => one.number === chosen) ?? trajectory.attempts.at(-1);
+  const skeleton = useQuery({ ...skeletonQuery(id, attempt?.number ?? 0), enabled: attempt !== undefined });
+  const turns = useMemo(() => (skeleton.data === undefined ? NO_TURNS : outlineTurns(skeleton.data)), [skeleton.data]);
+  const filter = filterOf(rest);
+  const { goTurn, neighbours, open } = useInspectorKeys(trajectory, turns, filter);
+  const Tab = tab === "transcript" ? undefined : TABS[tab];
 
   return (
     <Page
       title={trajectory.task.key}
       badge={<StatusBadge face={OUTCOME[outcomeOf(trajectory)]} />}
-      lead={
-        <span className={classes.facts}>
-          <Link to="/runs/$run/trajectories" params={{ run: trajectory.run }} search={filter}>
-            run {trajectory.run}
-          </Link>
-          <span>trajectory {trajectory.id}</span>
-          <span>{trajectory.stage}</span>
-          <Link to="/runs/$run/trajectories" params={{ run: trajectory.run }} search={{ group: trajectory.group }}>
-            group {trajectory.group}, member {trajectory.index}
-          </Link>
-          <span>{trajectory.task.repository}</span>
-        </span>
-      }
+      lead={<Lead trajectory={trajectory} filter={filter} />}
       actions={
         <>
           <Button variant="default" disabled={neighbours.previous === undefined} onClick={() => open(neighbours.previous)} title="Previous in the list (K)">
@@ -90,35 +76,9 @@ export function TrajectoryPage() {
         </>
       }
     >
-      <StatRow label="Facts">
-        <Stat
-          label="Reward"
-          value={attempt === undefined ? ABSENT : <AttemptReward attempt={attempt} />}
-          {...(attempt?.is_attributed_to_policy ? { note: "attributed: policy" } : {})}
-        />
-        <Stat label="Stopped by" value={<span className={classes.words}>{attempt === undefined ? ABSENT : endOf(attempt)}</span>} />
-        <Stat label="Turns" value={formatCount(attempt?.num_turns ?? trajectory.num_turns)} />
-        <Stat label="Generated" value={formatCount(attempt?.output_tokens)} unit="tokens" />
-        <Stat label="Weights" value={versions(attempt ?? trajectory)} note="oldest – newest of a token" />
-        <Stat label="Took" value={<Elapsed from={attempt?.started_at ?? null} to={attempt?.finished_at ?? null} />} />
-        <Stat label="Model" value={formatDuration(attempt?.timings.llm)} note={`sandbox ${formatDuration(attempt?.timings.exec)}`} />
-      </StatRow>
-      {trajectory.attempts.length > 1 && (
-        <nav className={classes.attempts} aria-label="Attempts">
-          {trajectory.attempts.map((one) => (
-            <Link
-              key={one.number}
-              from="/trajectories/$trajectory"
-              search={(old) => ({ ...old, attempt: one.number, turn: undefined })}
-              className={classes.attempt}
-              data-active={one.number === attempt?.number}
-            >
-              attempt {one.number} <StatusBadge face={ATTEMPT_STATUS[one.status]} />
-            </Link>
-          ))}
-        </nav>
-      )}
-      {attempt?.failure != null && <FailurePanel failure={attempt.failure} />}
+      {attempt !== undefined && <LoopStepper trajectory={trajectory} attempt={attempt} turns={turns} />}
+      {trajectory.attempts.length > 1 && <Attempts attempts={trajectory.attempts} shown={attempt} />}
+      {attempt?.failure != null && <FailurePanel attempt={attempt} trajectory={trajectory} />}
       <TabBar label="View">
         {INSPECTOR_TABS.map((one) => (
           <Link key={one} from="/trajectories/$trajectory" search={(old) => ({ ...old, tab: one })} resetScroll={false} data-active={one === tab}>
@@ -126,44 +86,108 @@ export function TrajectoryPage() {
           </Link>
         ))}
       </TabBar>
-      {turns.isError ? (
-        <ErrorState
-          error={turns.error}
-          onRetry={() => {
-            turns.refetch().catch(() => undefined);
-          }}
-        />
-      ) : turns.isLoading ? (
-        <Loading rows={6} />
+      {attempt === undefined ? (
+        <EmptyState title="No attempt yet">It waits for a slot of a rollout worker; its first attempt appears here by itself.</EmptyState>
+      ) : skeleton.isError ? (
+        <Fault query={skeleton} />
+      ) : skeleton.data === undefined ? (
+        <Loading rows={8} />
       ) : (
-        <>
-          {tab === "transcript" && <TranscriptTab instruction={trajectory.instruction} turns={rows} selected={selected} onSelect={goTurn} />}
-          {tab === "tests" && <TestsTab attempt={attempt} />}
-          {tab === "timeline" && <TimelineTab attempt={attempt} turns={rows} onSelect={goTurn} />}
-          {tab === "raw" && <CodeBlock label="raw JSON" text={JSON.stringify({ ...trajectory, turns: rows }, null, 2)} />}
-        </>
+        <div className={classes.panes} data-facts={facts ?? "on"}>
+          <OutlinePane turns={turns} selected={selected} onSelect={goTurn} />
+          <div className={classes.content}>
+            {Tab === undefined ? (
+              <TranscriptTab key={attempt.number} {...{ trajectory, attempt, skeleton: skeleton.data, turns, selected, onSelect: goTurn }} />
+            ) : (
+              <Suspense fallback={<Loading rows={6} />}>
+                <Tab key={attempt.number} {...{ trajectory, attempt, skeleton: skeleton.data, turns, selected, onSelect: goTurn }} />
+              </Suspense>
+            )}
+          </div>
+          <FactsPane trajectory={trajectory} attempt={attempt} skeleton={skeleton.data} turns={turns} isHidden={facts === "off"} onSelect={goTurn} />
+        </div>
       )}
-      <p className={classes.keys}>
-        <kbd>J</kbd> <kbd>K</kbd> next and previous trajectory · <kbd>[</kbd> <kbd>]</kbd> turns · <kbd>E</kbd> next error
-      </p>
     </Page>
   );
 }
 
-/** Why it ended, where the policy or the control plane ended it. */
-function endOf({ stop_reason, cancel_reason }: Attempt): string {
-  if (stop_reason !== "") return words(stop_reason);
-  return cancel_reason === "" ? ABSENT : words(cancel_reason);
+/** What the list was filtered by, without the words of the inspector's own tabs. */
+function filterOf({ stage, group, status, reward, stop_reason, task, sort }: TrajectoryFilter & { sort?: string | undefined }): TrajectoryFilter {
+  const filter = { stage, group, status, reward, stop_reason, task, sort };
+  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined));
 }
 
-function FailurePanel({ failure }: { failure: NonNullable<Attempt["failure"]> }) {
+function useInspectorKeys(trajectory: TrajectoryDetail, turns: readonly OutlineTurn[], filter: TrajectoryFilter) {
+  const navigate = route.useNavigate();
+  const { tab, turn: selected } = route.useSearch();
+  const neighbours = useNeighbours(trajectory.id, trajectory.run, filter);
+  const open = (to: number | undefined) => {
+    if (to !== undefined) navigate({ params: { trajectory: to }, search: { ...filter, ...(tab === undefined ? {} : { tab }) } }).catch(() => undefined);
+  };
+  const goTurn = (index: number | undefined) => {
+    if (index === undefined) return;
+    const target = tab !== undefined && OF_TURNS.includes(tab) ? tab : "transcript";
+    navigate({ search: (old) => ({ ...old, tab: target, turn: index, line: undefined, to_line: undefined, token: undefined }), resetScroll: false }).catch(() => undefined);
+  };
+  const at = turns.findIndex((row) => row.index === selected);
+  const isWrong = (turn: OutlineTurn) => turn.isError || turn.hasNoAction;
+  useKeys({
+    j: () => open(neighbours.next),
+    J: () => open(neighbours.next),
+    k: () => open(neighbours.previous),
+    K: () => open(neighbours.previous),
+    "]": () => goTurn(turns[at + 1]?.index),
+    "[": () => goTurn(turns[Math.max(0, at - 1)]?.index),
+    e: () => goTurn(turns.slice(at + 1).find(isWrong)?.index),
+    E: () => goTurn(turns.slice(0, Math.max(0, at)).findLast(isWrong)?.index),
+  });
+  return { goTurn, neighbours, open };
+}
+
+function Lead({ trajectory, filter }: { trajectory: TrajectoryDetail; filter: TrajectoryFilter }) {
+  const { run, group } = trajectory;
+  return (
+    <span className={classes.lead}>
+      <Link to="/runs/$run/trajectories" params={{ run }} search={filter}>run {run}</Link>
+      <span>trajectory {trajectory.id}</span>
+      <span>{trajectory.stage}</span>
+      <Link to="/runs/$run/groups/$group" params={{ run, group }}>group {group}, member {trajectory.index}</Link>
+      <span>{trajectory.task.repository}</span>
+    </span>
+  );
+}
+
+function Attempts({ attempts, shown }: { attempts: readonly Attempt[]; shown: Attempt | undefined }) {
+  return (
+    <nav className={classes.attempts} aria-label="Attempts">
+      {attempts.map((one) => (
+        <Link
+          key={one.number} from="/trajectories/$trajectory" className={classes.attempt} data-active={one.number === shown?.number}
+          search={(old) => ({ ...old, attempt: one.number, turn: undefined, line: undefined, to_line: undefined, token: undefined })}
+        >
+          attempt {one.number} <StatusBadge face={ATTEMPT_STATUS[one.status]} />
+        </Link>
+      ))}
+    </nav>
+  );
+}
+
+function FailurePanel({ attempt, trajectory }: { attempt: Attempt; trajectory: TrajectoryDetail }) {
+  const { failure } = attempt;
+  if (failure === null) return null;
+  const isNewest = attempt.number === trajectory.attempts.at(-1)?.number;
   return (
     <section className={classes.failure} aria-label="Infrastructure failure">
       <h2>
         <Icon name="hatch" /> The infrastructure failed at {failure.stage}: {words(failure.kind)}
       </h2>
       <CodeBlock label="failure message" text={failure.message} />
-      <p>This attempt has no reward and counts in no mean.</p>
+      <p>
+        This attempt has no reward and counts in no mean.{" "}
+        {isNewest && trajectory.failure_group !== null && (
+          <Link to="/failures/$group" params={{ group: trajectory.failure_group }}>All failures with this fingerprint</Link>
+        )}
+      </p>
     </section>
   );
 }

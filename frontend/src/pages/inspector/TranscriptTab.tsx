@@ -1,102 +1,195 @@
-import { memo, useEffect, useRef } from "react";
+import { useQueries } from "@tanstack/react-query";
+import { useWindowVirtualizer } from "@tanstack/react-virtual";
+import { memo, useEffect, useLayoutEffect, useRef, useState } from "react";
 
+import { TURNS_AT_ONCE, turnsFromQuery } from "../../api/inspector";
 import type { Turn } from "../../api/types";
 import { CodeBlock } from "../../components/CodeBlock";
 import { EmptyState } from "../../components/EmptyState";
-import { Icon } from "../../components/Icon";
 import { formatBytes, formatCount, formatDuration, words } from "../../lib/format";
+import type { OutlineTurn } from "../../lib/outline";
+import { versions } from "../../lib/turns";
+import { Body } from "./Body";
+import { flagsOf } from "./OutlinePane";
+import { isLive, type TabProps } from "./tabs";
 import classes from "./TranscriptTab.module.css";
-import { isErroneous, versions } from "../../lib/turns";
 
-type Props = { instruction: string; turns: readonly Turn[]; selected: number | undefined; onSelect: (turn: number) => void };
+/** Before a turn is measured. */
+const TURN_PX = 160;
+const HEADER_PX = 56;
 
-/** An outline of turns beside what was said and seen. */
-export function TranscriptTab({ instruction, turns, selected, onSelect }: Props) {
+/** The conversation: what the model wrote, and what the sandbox answered. Turns out of view are not in the page. */
+export function TranscriptTab({ trajectory, attempt, turns, selected }: TabProps) {
   const list = useRef<HTMLOListElement>(null);
+  const [margin, setMargin] = useState(0);
+  const virtualizer = useWindowVirtualizer({
+    count: turns.length + 1,
+    estimateSize: () => TURN_PX,
+    overscan: 4,
+    gap: 12,
+    scrollMargin: margin,
+    scrollPaddingStart: HEADER_PX,
+    getItemKey: (item) => (item === 0 ? "task" : (turns[item - 1]?.index ?? item)),
+    initialRect: { width: 1200, height: 900 },
+  });
+  const items = virtualizer.getVirtualItems();
+  const texts = useTexts(trajectory.id, attempt.number, turns, items.map((item) => item.index - 1));
+  const at = turns.findIndex((turn) => turn.index === selected);
+  const { numNew, follow } = useFollow(isLive(attempt) && selected === undefined, turns.length, () => virtualizer.scrollToIndex(turns.length, { align: "end" }));
+
+  useLayoutEffect(() => {
+    const measure = () => setMargin((list.current?.getBoundingClientRect().top ?? 0) + window.scrollY);
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(document.body);
+    return () => observer.disconnect();
+  }, []);
+
   useEffect(() => {
-    if (selected === undefined) return;
-    list.current?.querySelector(`[data-turn="${selected}"]`)?.scrollIntoView({ block: "start" });
-  }, [selected, turns]);
-  const slowest = Math.max(0.001, ...turns.map((turn) => turn.llm_s + turn.exec_s));
+    if (at >= 0) virtualizer.scrollToIndex(at + 1, { align: "start" });
+  }, [at, virtualizer]);
 
   return (
-    <div className={classes.panes}>
-      <nav className={classes.outline} aria-label="Turns">
-        {turns.map((turn) => (
-          <button key={turn.index} type="button" data-active={turn.index === selected} onClick={() => onSelect(turn.index)}>
-            <span className={classes.number}>{turn.index}</span>
-            <span className={classes.command}>{firstLine(turn.command || turn.action)}</span>
-            {isErroneous(turn) && (
-              <span className={classes.bad} title={turn.is_timed_out ? "timed out" : `exit ${turn.exit_code ?? ""}`}>
-                <Icon name="cross" size={11} />
-              </span>
-            )}
-            <svg className={classes.bar} width="40" height="6" aria-hidden="true">
-              <rect width={(turn.llm_s / slowest) * 40} height="6" fill="var(--role-llm)" />
-              <rect x={(turn.llm_s / slowest) * 40} width={(turn.exec_s / slowest) * 40} height="6" fill="var(--role-sandbox)" />
-            </svg>
-          </button>
-        ))}
-      </nav>
-      <ol className={classes.turns} ref={list}>
-        <li className={classes.turn}>
-          <header className={classes.head}>
-            <h2>Task</h2>
-          </header>
-          <CodeBlock label="instruction" text={instruction} />
-        </li>
-        {turns.length === 0 && (
-          <li>
-            <EmptyState title="No turns">This attempt ended before the model was called.</EmptyState>
-          </li>
-        )}
-        {turns.map((turn) => (
-          <TurnView key={turn.index} turn={turn} isSelected={turn.index === selected} />
-        ))}
+    <>
+      <ol ref={list} className={classes.turns} style={{ height: virtualizer.getTotalSize() }} aria-label="Transcript">
+        {items.map((item) => {
+          const turn = turns[item.index - 1];
+          return (
+            <li
+              key={item.key} ref={virtualizer.measureElement} data-index={item.index} className={classes.place}
+              style={{ transform: `translateY(${item.start - margin}px)` }}
+            >
+              {item.index === 0 ? (
+                <Task instruction={trajectory.instruction} />
+              ) : turn !== undefined && (
+                <TurnView
+                  outline={turn} text={texts.get(turn.index)} trajectory={trajectory.id} attempt={attempt.number} isSelected={turn.index === selected}
+                />
+              )}
+            </li>
+          );
+        })}
       </ol>
-    </div>
+      {turns.length === 0 && (
+        <EmptyState title="No turns">
+          {isLive(attempt) ? "The model has not been called yet; turns appear here as they are stored." : "This attempt ended before the model was called."}
+        </EmptyState>
+      )}
+      {numNew !== null && (
+        <button type="button" className={classes.jump} onClick={follow}>
+          Jump to live ({numNew} new)
+        </button>
+      )}
+    </>
   );
 }
 
-const TurnView = memo(function TurnView({ turn, isSelected }: { turn: Turn; isSelected: boolean }) {
+/** The texts of the turns in view, TURNS_AT_ONCE at a time. */
+function useTexts(trajectory: number, attempt: number, turns: readonly OutlineTurn[], shown: readonly number[]): Map<number, Turn> {
+  const from = (position: number) => turns[position - (position % TURNS_AT_ONCE)]?.index;
+  const starts = [...new Set(shown.map(from).filter((start) => start !== undefined))];
+  const chunks = useQueries({ queries: starts.map((start) => turnsFromQuery(trajectory, attempt, start)) });
+  return new Map(chunks.flatMap((chunk) => chunk.data ?? []).map((turn) => [turn.index, turn]));
+}
+
+/** Stays at the end of a running attempt until the reader scrolls up; null while there is nothing to jump to. */
+function useFollow(isRunning: boolean, count: number, toEnd: () => void): { numNew: number | null; follow: () => void } {
+  const [leftAt, setLeftAt] = useState<number | null>(null);
+  const scroll = useRef(toEnd);
+  useEffect(() => {
+    scroll.current = toEnd;
+  });
+
+  useEffect(() => {
+    if (!isRunning) return;
+    const leave = () => setLeftAt((left) => left ?? count);
+    const onWheel = (event: WheelEvent) => {
+      if (event.deltaY < 0) leave();
+    };
+    const onKey = (event: KeyboardEvent) => {
+      if (["ArrowUp", "PageUp", "Home"].includes(event.key)) leave();
+    };
+    window.addEventListener("wheel", onWheel, { passive: true });
+    window.addEventListener("touchmove", leave, { passive: true });
+    window.addEventListener("keydown", onKey);
+    return () => {
+      window.removeEventListener("wheel", onWheel);
+      window.removeEventListener("touchmove", leave);
+      window.removeEventListener("keydown", onKey);
+    };
+  }, [isRunning, count]);
+
+  useEffect(() => {
+    if (isRunning && leftAt === null && count > 0) scroll.current();
+  }, [isRunning, leftAt, count]);
+
+  const follow = () => {
+    setLeftAt(null);
+    toEnd();
+  };
+  return { numNew: isRunning && leftAt !== null ? count - leftAt : null, follow };
+}
+
+function Task({ instruction }: { instruction: string }) {
   return (
-    <li className={classes.turn} data-turn={turn.index} data-selected={isSelected}>
+    <article className={classes.turn}>
       <header className={classes.head}>
-        <h2>Turn {turn.index}</h2>
-        <span>
-          model {formatDuration(turn.llm_s)}, {formatCount(turn.output_tokens)} tokens
-          {turn.finish_reason !== "stop" && ` (${words(turn.finish_reason)})`}
-        </span>
-        <span>sandbox {formatDuration(turn.exec_s)}</span>
-        <span title={`${formatCount(turn.cached_tokens)} of ${formatCount(turn.prompt_tokens)} prompt tokens from the cache`}>
-          context {formatCount(turn.prompt_tokens)}
-        </span>
-        <span>{versions(turn)}</span>
-        <ExitCode turn={turn} />
+        <h2>Task</h2>
       </header>
+      <CodeBlock label="instruction" text={instruction} />
+    </article>
+  );
+}
+
+type TurnProps = { outline: OutlineTurn; text: Turn | undefined; trajectory: number; attempt: number; isSelected: boolean };
+
+const TurnView = memo(function TurnView({ outline, text, trajectory, attempt, isSelected }: TurnProps) {
+  const of = { trajectory, attempt, turn: outline.index };
+  return (
+    <article className={classes.turn} data-turn={outline.index} data-selected={isSelected} aria-busy={text === undefined}>
+      <header className={classes.head}>
+        <h2>Turn {outline.index}</h2>
+        <span>
+          model {formatDuration(outline.llm_s)}
+          {outline.queue_s !== null && outline.queue_s >= 0.001 && ` (queue ${formatDuration(outline.queue_s)})`}, {formatCount(outline.output_tokens)} tokens
+          {text !== undefined && text.finish_reason !== "stop" && ` (${words(text.finish_reason)})`}
+        </span>
+        <span>sandbox {formatDuration(outline.exec_s)}</span>
+        <span {...(text === undefined ? {} : { title: `${formatCount(text.cached_tokens)} of ${formatCount(text.prompt_tokens)} prompt tokens from the cache` })}>
+          context {formatCount(outline.prompt_tokens)}
+        </span>
+        {text !== undefined && <span>{versions(text)}</span>}
+        {flagsOf(outline).map(({ word, isBad }) => (
+          <span key={word} className={isBad ? classes.bad : undefined}>{word}</span>
+        ))}
+        {outline.exit_code === 0 && <span>exit 0</span>}
+      </header>
+      {text === undefined ? <p className={classes.notice}>{outline.preview}</p> : <Texts turn={text} of={of} />}
+    </article>
+  );
+});
+
+function Texts({ turn, of }: { turn: Turn; of: { trajectory: number; attempt: number; turn: number } }) {
+  return (
+    <>
       <div className={classes.action}>
-        <CodeBlock label={`action of turn ${turn.index}`} text={turn.action} />
+        <Body label={`action of turn ${turn.index}`} text={turn.action} length={turn.action_length} of={{ ...of, part: "action" }} />
       </div>
       {turn.command !== "" && turn.command.trim() !== turn.action.trim() && (
         <>
           <h3 className={classes.label}>Command</h3>
-          <CodeBlock label={`command of turn ${turn.index}`} text={turn.command} />
+          <Body label={`command of turn ${turn.index}`} text={turn.command} length={turn.command_length} of={{ ...of, part: "command" }} />
         </>
       )}
-      {turn.observation !== "" && <CodeBlock label={`output of turn ${turn.index}`} text={turn.observation} />}
+      {turn.observation !== "" && (
+        <Body label={`output of turn ${turn.index}`} text={turn.observation} length={turn.observation_length} of={{ ...of, part: "observation" }} />
+      )}
       {turn.truncated_bytes > 0 && (
         <p className={classes.notice}>The agent saw {formatBytes(turn.truncated_bytes)} less: its output cap cut them.</p>
       )}
-    </li>
+      {turn.log_length > 0 && (
+        <Body label={`raw output of turn ${turn.index}`} text="" length={turn.log_length} of={{ ...of, part: "log" }} />
+      )}
+    </>
   );
-});
-
-function ExitCode({ turn }: { turn: Turn }) {
-  if (turn.is_timed_out) return <span className={classes.bad}>timed out</span>;
-  if (turn.exit_code === null) return null;
-  return <span className={turn.exit_code === 0 ? "" : classes.bad}>exit {turn.exit_code}</span>;
-}
-
-function firstLine(text: string): string {
-  return text.trim().split("\n", 1)[0] ?? "";
 }
