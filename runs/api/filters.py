@@ -189,6 +189,14 @@ class TrajectoryQuery(RunTrajectoryQuery):
     run = serializers.IntegerField(required=False)
 
 
+class CapsQuery(serializers.Serializer[Any]):
+    stage = serializers.CharField(required=False)
+
+
+class TailQuery(CapsQuery):
+    step = serializers.IntegerField(required=False, help_text="Its id; by default the newest.")
+
+
 class TurnQuery(serializers.Serializer[Any]):
     attempt = serializers.IntegerField(
         required=False, min_value=1, help_text="The number of the attempt; the newest by default."

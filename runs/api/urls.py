@@ -1,6 +1,16 @@
 from django.urls import path
 
-from runs.api.views import checkpoints, exports, fleet, inspector, metrics, overview, runs, trajectories
+from runs.api.views import (
+    checkpoints,
+    exports,
+    fleet,
+    inspector,
+    metrics,
+    overview,
+    runs,
+    tail,
+    trajectories,
+)
 from runs.services.failures import reopen_group, resolve_group
 from runs.services.runs import (
     pause_run,
@@ -44,6 +54,8 @@ urlpatterns = [
     path("runs/<int:run>/events", runs.EventList.as_view()),
     path("runs/<int:run>/event-kinds", overview.EventKindList.as_view()),
     path("runs/<int:run>/evals", runs.EvaluationList.as_view()),
+    path("runs/<int:run>/tail", tail.RunTail.as_view()),
+    path("runs/<int:run>/tail/caps", tail.RunCaps.as_view()),
     path("groups", trajectories.GroupList.as_view()),
     path("groups/<int:group_id>", trajectories.GroupDetail.as_view()),
     path("trajectories", trajectories.TrajectoryList.as_view()),

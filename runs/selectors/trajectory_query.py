@@ -127,10 +127,10 @@ _STALENESS = Case(
 )
 
 
-def annotated(query: QuerySet[Trajectory]) -> QuerySet[Trajectory]:
+def annotated(query: QuerySet[Trajectory]) -> QuerySet[Any]:
     """With the columns of FACETS, SORTABLE and COMPARED. The newest attempt has the highest number."""
     newest = FilteredRelation("attempts", condition=Q(attempts__number=F("num_attempts")))
-    joined: QuerySet[Trajectory] = query.annotate(
+    joined: QuerySet[Any] = query.annotate(
         newest=newest,
         newest_id=F("newest__id"),
         attempt_status=F("newest__status"),
@@ -152,12 +152,13 @@ def annotated(query: QuerySet[Trajectory]) -> QuerySet[Trajectory]:
         task_repository=F("task__repository"),
         stage_name=F("stage__name"),
     )
-    return joined.annotate(
+    shared: QuerySet[Any] = joined.annotate(
         llm_share=_timing("llm") / NullIf(F("duration_s"), Value(0.0), output_field=FloatField())
     )
+    return shared
 
 
-def narrowed(query: QuerySet[Trajectory], given: Mapping[str, Any]) -> QuerySet[Trajectory]:
+def narrowed(query: QuerySet[Any], given: Mapping[str, Any]) -> QuerySet[Any]:
     """The rows of an annotated query that fit every filter that is given."""
     wanted = {name: value for name, value in given.items() if value is not None}
     for name in (*FACETS, "status"):

@@ -141,6 +141,8 @@ ADD: dict[str, Callable[[World], object]] = {
     "runs/{run}/event-kinds": lambda w: factories.EventFactory(run=w.run, kind="run_started"),
     "runs/{run}/evals": World.attempt_of_a_new_trajectory,
     "groups/{group_id}": World.sibling,
+    "runs/{run}/tail": World.member_of_the_step,
+    "runs/{run}/tail/caps": World.sibling,
     "groups": lambda w: factories.GroupFactory(stage=w.stage),
     "trajectories": World.attempt_of_a_new_trajectory,
     "trajectories/{trajectory}": lambda w: factories.AttemptFactory(

@@ -118,6 +118,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "runs/{run}/events"): Route(),
     ("GET", "runs/{run}/event-kinds"): Route(),
     ("GET", "runs/{run}/evals"): Route(),
+    ("GET", "runs/{run}/tail"): Route(),
+    ("GET", "runs/{run}/tail/caps"): Route(),
     ("GET", "groups"): LIST,
     ("GET", "groups/{group_id}"): Route(),
     ("GET", "trajectories"): LIST,

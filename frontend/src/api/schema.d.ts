@@ -771,6 +771,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/tail": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description The groups of a step (by default the newest) with the time of each member, turn by turn. */
+        get: operations["get_runs_by_run_tail"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/tail/caps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Turns, tokens, seconds and outcome of every trajectory of a stage: what a cap would have cut. */
+        get: operations["get_runs_by_run_tail_caps"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/trajectories": {
         parameters: {
             query?: never;
@@ -1638,6 +1672,14 @@ export interface components {
         };
         /** @enum {string} */
         CancelReason: "" | "stale" | "group_released" | "run_stopped" | "superseded";
+        /** @description Every trajectory of a stage that ended with a reward or by a failure, in columns. outcome: 0 invalid, 1 unsolved, 2 solved. seconds of its newest attempt. */
+        Caps: {
+            stage: string | null;
+            outcome: number[];
+            turns: number[];
+            tokens: number[];
+            seconds: number[];
+        };
         /** @description The 1st and the 99th percentile of the finite values in range. */
         Central: {
             low: number;
@@ -3040,7 +3082,7 @@ export interface components {
             resumes: components["schemas"]["SeriesResume"][];
             central: components["schemas"]["Central"] | null;
         };
-        /** @description A later life of the trainer, where it begins in this curve. Downtime: from the last sign of the one before. */
+        /** @description A later life of the trainer, where it begins in this curve, and why. */
         SeriesResume: {
             resume: number;
             step: number;
@@ -3239,7 +3281,7 @@ export interface components {
         Stages: {
             stages: components["schemas"]["Stage"][];
         };
-        /** @description From asked for to ready, over the boxes of a driver that got ready; seconds. */
+        /** @description Until a box answers (image and start), over those that did; its set-up is the task's and apart. Seconds. */
         StartLatency: {
             driver: string;
             level: string;
@@ -3249,6 +3291,7 @@ export interface components {
             p50: number | null;
             p90: number | null;
             p99: number | null;
+            setup_p50: number | null;
         };
         /** @description One optimizer step; the four times are seconds, and publishing is not part of the step's sum. */
         Step: {
@@ -3357,6 +3400,63 @@ export interface components {
              */
             type: "subscribed";
             topic: string;
+        };
+        /** @description Groups of a step, or the newest ones of a stage where there is none. has_turns: else they are too many. */
+        Tail: {
+            stage: string | null;
+            step: number | null;
+            step_index: number | null;
+            has_turns: boolean;
+            groups: components["schemas"]["TailGroup"][];
+        };
+        /** @description One attempt as a span of time. queue_s: of its model calls, the wait in the engine's queue. */
+        TailAttempt: {
+            number: number;
+            status: components["schemas"]["AttemptStatus"];
+            /** Format: date-time */
+            created_at: string;
+            started_at: string | null;
+            finished_at: string | null;
+            timings: {
+                [key: string]: number;
+            };
+            queue_s: number | null;
+            turns: components["schemas"]["TailTurns"];
+        };
+        /** @description A group with its members in their order; consumed_at is its release line. */
+        TailGroup: {
+            id: number;
+            index: number;
+            stage: string;
+            task: components["schemas"]["TaskBrief"];
+            status: components["schemas"]["GroupStatus"];
+            /** Format: date-time */
+            opened_at: string;
+            consumed_at: string | null;
+            members: components["schemas"]["TailMember"][];
+        };
+        /** @description A trajectory; repeat is known of the slowest only. */
+        TailMember: {
+            id: number;
+            index: number;
+            outcome: components["schemas"]["Outcome"];
+            stop_reason: components["schemas"]["StopReason"];
+            num_turns: number;
+            output_tokens: number;
+            attempts: components["schemas"]["TailAttempt"][];
+            repeat: components["schemas"]["TailRepeat"] | null;
+        };
+        /** @description The command that an attempt ran most often. */
+        TailRepeat: {
+            command: string;
+            count: number;
+        };
+        /** @description Turns of an attempt in columns: seconds since it started, seconds of model and shell, weight version. */
+        TailTurns: {
+            at: number[];
+            llm: number[];
+            exec: number[];
+            version: (number | null)[];
         };
         /** @description A problem the policy is asked to solve. solve_rate: solved of valid trajectories, all runs, evaluations included; NULL when none is valid. infra_share: failed attempts of the attempts that ended. bucket: untried, never, sometimes or always solved. */
         Task: {
@@ -5493,6 +5593,72 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_runs_by_run_tail: {
+        parameters: {
+            query?: {
+                stage?: string;
+                /** @description Its id; by default the newest. */
+                step?: number;
+            };
+            header?: never;
+            path: {
+                run: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tail"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_runs_by_run_tail_caps: {
+        parameters: {
+            query?: {
+                stage?: string;
+            };
+            header?: never;
+            path: {
+                run: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Caps"];
                 };
             };
             /** @description A problem. */
