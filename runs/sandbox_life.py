@@ -74,12 +74,16 @@ class Carpet:
     num_boxes: int
 
 
-def carpet(boxes: Sequence[Box], *, bins: int, now: datetime) -> Carpet:
-    """Boxes laid into the first row that is free, up to `bins` columns from the first start to the last end."""
+def carpet(
+    boxes: Sequence[Box], *, bins: int, now: datetime, max_pause_s: float | None = None
+) -> Carpet:
+    """Boxes laid into the first row that is free, up to `bins` columns from the first start to the last end;
+    with `max_pause_s`, those since the last pause (no box alive) that was longer."""
     lives = [life for box in boxes if (life := spans(box, now.timestamp()))]
     if not lives:
         return Carpet(CARPET, None, None, np.zeros((0, bins), np.uint8), 0)
     lives.sort(key=lambda life: life[0].start)
+    lives = since_pause(lives, max_pause_s)
     first, last = lives[0][0].start, max(life[-1].end for life in lives)
     slots = first_free([(life[0].start, life[-1].end) for life in lives])
     num_slots = max(slots) + 1
@@ -121,6 +125,16 @@ def _coverage(
     np.add.at(steps, (slots, end, codes), np.where(is_one, 0.0, -1.0))
     result: np.ndarray = covered + steps.cumsum(axis=1)[:, :bins]
     return result
+
+
+def since_pause(lives: list[list[Span]], max_pause_s: float | None) -> list[list[Span]]:
+    """Of lives in the order of their starts, those after the last time that none was alive for so long."""
+    begin, ended = 0, lives[0][-1].end
+    for at, life in enumerate(lives):
+        if max_pause_s is not None and life[0].start - ended > max_pause_s:
+            begin = at
+        ended = max(ended, life[-1].end)
+    return lives[begin:]
 
 
 def first_free(intervals: Sequence[tuple[float, float]]) -> list[int]:

@@ -158,6 +158,8 @@ def life_of(box: SandboxRow, failed_in: str | None, attempt: Attempt | None) -> 
     rows = []
     for name in LIFE:
         seconds = timings.get(name)
+        if failed and LIFE.index(name) > LIFE.index(failed) and not seconds:
+            seconds = None  # a driver may write zeros for what never began
         state: LifeState
         if name == failed:
             state = "failed"

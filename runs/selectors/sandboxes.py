@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import base64
 from datetime import datetime
-from functools import reduce
-from operator import add
 from typing import Any, Literal
 
 from django.contrib.postgres.fields import ArrayField
@@ -20,14 +18,17 @@ from typing_extensions import TypeAliasType, TypedDict
 from controlplane.accounts.access import Actor
 from controlplane.pages import Rows
 from runs.models import Attempt, Worker
-from runs.sandbox_life import STARTING, carpet
+from runs.sandbox_life import carpet
 from runs.selectors.recipes import recipe_of
 from runs.selectors.runs import visible_run
 from sandboxes import selectors
 from sandboxes.models import Sandbox
 
 MAX_BOXES = 20_000
-"""Of a carpet: the newest ones; the answer says how many there are."""
+"""Of a carpet: the newest ones; the answer says how many were left out."""
+
+MAX_PAUSE_S = 3600.0
+"""Without a run: what came before a longer pause is another time, and would make this one unreadable."""
 
 _ENDED = (Sandbox.Status.GONE, Sandbox.Status.FAILED)
 
@@ -43,7 +44,7 @@ class SandboxRow(selectors.SandboxRow):
 
 
 class StartLatencyRow(TypedDict):
-    """From asked for to ready, over the boxes of a driver that got ready; seconds."""
+    """Until a box answers (image and start), over those that did; its set-up is the task's and apart. Seconds."""
 
     driver: str
     level: str
@@ -53,6 +54,7 @@ class StartLatencyRow(TypedDict):
     p50: float | None
     p90: float | None
     p99: float | None
+    setup_p50: float | None
 
 
 LimitSource = TypeAliasType("LimitSource", Literal["recipe", "workers"])
@@ -178,16 +180,17 @@ def sandbox_fleet(actor: Actor, *, run: int | None = None) -> SandboxFleetRow:
 
 
 def _starts(boxes: Any) -> Any:
-    latency = reduce(add, (Coalesce(_seconds(stage), Value(0.0)) for stage in STARTING))
+    latency = Coalesce(_seconds("image"), Value(0.0)) + _seconds("start")
     is_measured = Q(timings__has_key="start")
     return (
-        boxes.annotate(latency_s=latency)
+        boxes.annotate(latency_s=latency, setup_s=_seconds("setup"))
         .values("driver", "level")
         .annotate(
             num_boxes=Count("id"),
             num_failed=Count("id", filter=Q(status=Sandbox.Status.FAILED)),
             num_measured=Count("id", filter=is_measured),
             percentiles=_Percentiles("latency_s", filter=is_measured),
+            setups=_Percentiles("setup_s"),
         )
         .order_by("driver", "level")
     )
@@ -204,6 +207,7 @@ def _start_latency(row: dict[str, Any]) -> StartLatencyRow:
         p50=p50,
         p90=p90,
         p99=p99,
+        setup_p50=row["setups"][0] if row["setups"] else None,
     )
 
 
@@ -217,7 +221,9 @@ def sandbox_carpet(
     newest = boxes.order_by("-id").values_list(
         "created_at", "ready_at", "finished_at", "status", "timings"
     )
-    found = carpet(list(newest[:MAX_BOXES]), bins=bins, now=now)
+    found = carpet(
+        list(newest[:MAX_BOXES]), bins=bins, now=now, max_pause_s=None if run else MAX_PAUSE_S
+    )
     return SandboxCarpetRow(
         stages=list(found.stages),
         from_at=found.from_at,

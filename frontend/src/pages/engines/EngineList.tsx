@@ -50,6 +50,7 @@ export function EngineList({ run }: { run?: number }) {
 
 function Fleet({ engines }: { engines: readonly Engine[] }) {
   const live = liveEngines(engines);
+  const known = live.length > 0 ? live : engines;
   const serving = live.filter((engine) => engine.status === "serving").length;
   const lost = engines.filter((engine) => engine.status === "lost").length;
   const figure = (label: string, found: Spread | null, format: (value: number) => string, unit?: string) => (
@@ -57,18 +58,18 @@ function Fleet({ engines }: { engines: readonly Engine[] }) {
       label={label}
       value={found === null ? ABSENT : format(found.mean)}
       {...(unit === undefined ? {} : { unit })}
-      note={found === null ? "no live engine says it" : `mean of ${found.num}; most ${format(found.max)} on engine ${found.at.index}`}
+      note={found === null ? "no engine says it" : `mean of ${found.num}${live.length > 0 ? "" : " as they ended"}; most ${format(found.max)} on engine ${found.at.index}`}
     />
   );
   const throughput = live.reduce((sum, engine) => sum + (engine.load.gen_throughput ?? 0), 0);
   return (
     <StatRow label="Engines together">
       <Stat label="Serving" value={formatCount(serving)} unit={`of ${formatCount(live.length)} live`} note={lost > 0 ? `${formatCount(lost)} lost so far` : "none lost"} />
-      {figure("Running", spread(live, (engine) => engine.load.running), formatNumber, "requests")}
-      {figure("Queued", spread(live, (engine) => engine.load.queued), formatNumber, "requests")}
-      {figure("KV cache", spread(live, (engine) => engine.load.token_usage), formatShare)}
-      <Stat label="Generated" value={live.length === 0 ? ABSENT : formatNumber(throughput)} unit="tokens/s" note="sum of live engines" />
-      {figure("Longest sequence", spread(live, (engine) => engine.load.longest_tokens), formatCount, "tokens")}
+      {figure("Running", spread(known, (engine) => engine.load.running), formatNumber, "requests")}
+      {figure("Queued", spread(known, (engine) => engine.load.queued), formatNumber, "requests")}
+      {figure("KV cache", spread(known, (engine) => engine.load.token_usage), formatShare)}
+      <Stat label="Generated" value={live.length === 0 ? ABSENT : formatCount(throughput)} unit="tokens/s" note="sum of live engines" />
+      {figure("Longest sequence", spread(known, (engine) => engine.load.longest_tokens), formatCount, "tokens")}
     </StatRow>
   );
 }
@@ -108,14 +109,14 @@ const COLUMNS: Column<Engine>[] = [
       </span>
     ),
   },
-  { id: "rate", header: "Generated", unit: "tokens/s", width: 140, align: "right", cell: (engine) => formatNumber(engine.load.gen_throughput), sortValue: (engine) => engine.load.gen_throughput ?? null },
+  { id: "rate", header: "Generated", unit: "tokens/s", width: 140, align: "right", cell: (engine) => formatCount(engine.load.gen_throughput), sortValue: (engine) => engine.load.gen_throughput ?? null },
   load("longest_tokens", "Longest", 120, "tokens"),
-  { id: "hits", header: "Cache hits", width: 96, align: "right", cell: (engine) => formatShare(engine.load.cache_hit_rate), sortValue: (engine) => engine.load.cache_hit_rate ?? null },
   { id: "restarts", header: "Restarts", width: 84, align: "right", meaning: "Engines of this index before it, in this run.", cell: (engine) => formatCount(engine.num_restarts), sortValue: (engine) => engine.num_restarts },
   {
     id: "heartbeat", header: "Heartbeat", width: 110, align: "right", sortValue: (engine) => engine.heartbeat_at,
     cell: (engine) => (engine.finished_at === null ? <Ago at={engine.heartbeat_at} /> : ABSENT),
   },
+  { id: "hits", header: "Cache hits", width: 96, align: "right", cell: (engine) => formatShare(engine.load.cache_hit_rate), sortValue: (engine) => engine.load.cache_hit_rate ?? null },
   { id: "up", header: "Up", width: 90, align: "right", cell: (engine) => <Elapsed from={engine.started_at} to={engine.finished_at} /> },
   { id: "worker", header: "Worker", width: 110, cell: (engine) => engine.worker || ABSENT },
   { id: "url", header: "Address", width: 180, isExtra: true, cell: (engine) => <code>{engine.url || ABSENT}</code> },

@@ -36,7 +36,7 @@ export function CompareEvalsPage() {
         <MultiSelect
           className={classes.picker}
           label="Arms"
-          description={`Up to ${MAX_ARMS}, in the order in which they are compared; the first is what the others are held against.`}
+          size="sm"
           placeholder={arms === undefined ? "Choose two evaluations" : ""}
           data={all.map((arm) => ({ value: String(arm.id), label: optionLabel(arm) }))}
           value={arms?.split(",") ?? []}
@@ -47,6 +47,7 @@ export function CompareEvalsPage() {
             navigate({ search: (old) => ({ ...old, arms: chosen.length === 0 ? undefined : chosen.join(",") }) }).catch(() => undefined);
           }}
         />
+        <p className={classes.note}>Up to {MAX_ARMS}, in the order in which they are compared; the first is what the others are held against.</p>
         {arms === undefined ? <Nothing hasArms={all.length > 0} /> : <Chosen arms={arms} />}
       </div>
     </Page>

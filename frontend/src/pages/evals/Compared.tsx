@@ -46,14 +46,14 @@ function armColumns(arms: readonly Arm[], names: readonly string[]): Column<Arm>
   const ks = arms[0]?.pass_at_k.map(({ k }) => k).filter((k) => k > 1) ?? [];
   const ofK = ({ pass_at_k: all }: Arm, k: number) => all.find((one) => one.k === k);
   return [
-    { id: "arm", header: "Arm", width: 180, cell: ({ arm }) => <Link to="/runs/$run/evals" params={{ run: arm.run }}>{names[arms.findIndex((one) => one.arm.id === arm.id)]}</Link> },
+    { id: "arm", header: "Arm", width: 150, cell: ({ arm }) => <Link to="/runs/$run/evals" params={{ run: arm.run }}>{names[arms.findIndex((one) => one.arm.id === arm.id)]}</Link> },
     { id: "pass", header: "pass@1", width: 84, align: "right", cell: (one) => formatShare(one.pass_at_1.mean) },
     { id: "interval", header: "95 % interval", width: 130, align: "right", cell: ({ pass_at_1: rate }) => `${formatShare(rate.low)} – ${formatShare(rate.high)}` },
-    ...ks.map((k): Column<Arm> => ({ id: `pass@${k}`, header: `pass@${k}`, width: 84, align: "right", meaning: `Unbiased: at least one of ${k} attempts solves the task.`, cell: (one) => formatShare(ofK(one, k)?.at_least_one) })),
-    ...ks.map((k): Column<Arm> => ({ id: `pass^${k}`, header: `pass^${k}`, width: 84, align: "right", meaning: `All of ${k} attempts solve the task.`, cell: (one) => formatShare(ofK(one, k)?.all) })),
-    { id: "excluded", header: "Invalid left out", width: 124, align: "right", cell: (one) => formatShare(one.sensitivity.excluded) },
-    { id: "solved", header: "Invalid solved", width: 116, align: "right", cell: (one) => formatShare(one.sensitivity.solved) },
-    { id: "invalid", header: "Invalid", unit: "of attempts", width: 130, align: "right", cell: (one) => `${formatCount(one.num_invalid)} / ${formatCount(one.num_attempts)}` },
+    ...ks.map((k): Column<Arm> => ({ id: `pass@${k}`, header: `pass@${k}`, width: 76, align: "right", meaning: `Unbiased: at least one of ${k} attempts solves the task.`, cell: (one) => formatShare(ofK(one, k)?.at_least_one) })),
+    ...ks.map((k): Column<Arm> => ({ id: `pass^${k}`, header: `pass^${k}`, width: 76, align: "right", meaning: `All of ${k} attempts solve the task.`, cell: (one) => formatShare(ofK(one, k)?.all) })),
+    { id: "excluded", header: "Invalid left out", width: 112, align: "right", cell: (one) => formatShare(one.sensitivity.excluded) },
+    { id: "solved", header: "Invalid solved", width: 108, align: "right", cell: (one) => formatShare(one.sensitivity.solved) },
+    { id: "invalid", header: "Invalid", unit: "/ attempts", width: 120, align: "right", cell: (one) => `${formatCount(one.num_invalid)} / ${formatCount(one.num_attempts)}` },
   ];
 }
 

@@ -39,7 +39,7 @@ export function FailureGroups({ filter, onFilter }: { filter: FailureFilter; onF
     <>
       <Filters>
         <MultiSelect
-          aria-label="State" placeholder={filter.state === undefined ? "Any state" : ""} clearable
+          aria-label="State" size="xs" placeholder={filter.state === undefined ? "Any state" : ""} clearable
           data={Object.entries(FAILURE_STATE).map(([value, face]) => ({ value, label: face.label }))}
           value={filter.state?.split(",") ?? []}
           onChange={(states) => onFilter({ state: states.length === 0 ? undefined : states.join(",") })}
@@ -105,21 +105,21 @@ function columnsOf(run: number | undefined): Column<FailureGroup>[] {
       ),
     },
     { id: "state", header: "State", width: 112, cell: (group) => <StatusBadge face={FAILURE_STATE[group.state]} /> },
-    { id: "message", header: "Message", width: 300, cell: (group) => <code title={group.fingerprint}>{group.message}</code> },
+    { id: "message", header: "Message", width: 230, cell: (group) => <code title={group.fingerprint}>{group.message}</code> },
     {
-      id: "hourly", header: "By hour", width: 112, meaning: "Failures an hour over the 48 hours up to its last one.",
+      id: "hourly", header: "By hour", width: 108, meaning: "Failures an hour over the 48 hours up to its last one.",
       cell: (group) => <Sparkline values={group.hourly} label="failures an hour, 48 h up to the last" color="--tone-failed" />,
     },
-    { id: "count", header: "Failures", unit: where, width: 130, align: "right", ...(run === undefined ? { sortKey: "failures" } : {}), cell: (group) => formatCount(group.num_here) },
+    { id: "count", header: "Failures", unit: where, width: 120, align: "right", ...(run === undefined ? { sortKey: "failures" } : {}), cell: (group) => formatCount(group.num_here) },
     {
-      id: "trajectories", header: "Trajectories", unit: "touched", width: 150, align: "right", cell: (group) => formatCount(group.num_trajectories),
+      id: "trajectories", header: "Touched", unit: "trajectories", width: 150, align: "right", cell: (group) => formatCount(group.num_trajectories),
     },
     {
       id: "invalidated", header: "No reward", width: 92, align: "right", meaning: "Trajectories among those touched that ended without a reward.",
       cell: (group) => formatCount(group.num_invalidated),
     },
     ...(run === undefined ? [{ id: "runs", header: "Runs", width: 64, align: "right" as const, cell: (group: FailureGroup) => formatCount(group.num_runs) }] : []),
-    { id: "first", header: "First", width: 116, align: "right", sortKey: "first", cell: (group) => <Time at={group.first_at} /> },
-    { id: "last", header: "Last", width: 116, align: "right", sortKey: "last", cell: (group) => <Time at={group.last_at} /> },
+    { id: "first", header: "First", width: 108, align: "right", sortKey: "first", cell: (group) => <Time at={group.first_at} /> },
+    { id: "last", header: "Last", width: 108, align: "right", sortKey: "last", cell: (group) => <Time at={group.last_at} /> },
   ];
 }

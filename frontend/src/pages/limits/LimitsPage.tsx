@@ -58,17 +58,20 @@ function Use({ limit }: { limit: Limit }) {
   );
 }
 
+/** Whole numbers in full: a cap of 1,500,000 is not 1.5e+6. */
+const figure = (value: number | null) => (value !== null && Number.isInteger(value) ? formatCount(value) : formatNumber(value));
+
 const COLUMNS: Column<Limit>[] = [
   { id: "layer", header: "Layer", width: 96, cell: (limit) => limit.layer, sortValue: (limit) => limit.layer },
-  { id: "name", header: "Limit", width: 190, cell: (limit) => limit.name, sortValue: (limit) => limit.name },
-  { id: "scope", header: "Of", width: 110, cell: (limit) => limit.scope || "all", sortValue: (limit) => limit.scope },
-  { id: "use", header: "Use", width: 250, meaning: "Measured of configured; the mark is the highest use so far.", cell: (limit) => <Use limit={limit} />, sortValue: (limit) => usageOf(limit).share },
-  { id: "measured", header: "Measured", width: 100, align: "right", cell: (limit) => formatNumber(limit.measured), sortValue: (limit) => limit.measured },
-  { id: "peak", header: "Peak", width: 90, align: "right", cell: (limit) => formatNumber(limit.peak), sortValue: (limit) => limit.peak },
-  { id: "configured", header: "Configured", width: 110, align: "right", cell: (limit) => formatNumber(limit.configured), sortValue: (limit) => limit.configured },
+  { id: "name", header: "Limit", width: 230, cell: (limit) => limit.name, sortValue: (limit) => limit.name },
+  { id: "scope", header: "Of", width: 84, cell: (limit) => limit.scope || "all", sortValue: (limit) => limit.scope },
+  { id: "use", header: "Use", width: 220, meaning: "Measured of configured; the mark is the highest use so far.", cell: (limit) => <Use limit={limit} />, sortValue: (limit) => usageOf(limit).share },
+  { id: "measured", header: "Measured", width: 100, align: "right", cell: (limit) => figure(limit.measured), sortValue: (limit) => limit.measured },
+  { id: "peak", header: "Peak", width: 90, align: "right", cell: (limit) => figure(limit.peak), sortValue: (limit) => limit.peak },
+  { id: "configured", header: "Configured", width: 110, align: "right", cell: (limit) => figure(limit.configured), sortValue: (limit) => limit.configured },
   { id: "unit", header: "Unit", width: 100, cell: (limit) => limit.unit || ABSENT },
   {
-    id: "waits", header: "Who waits", width: 170, sortValue: (limit) => limit.num_waiting,
+    id: "waits", header: "Who waits", width: 150, sortValue: (limit) => limit.num_waiting,
     cell: (limit) => (limit.num_waiting === null ? ABSENT : limit.num_waiting === 0 ? "nobody" : `${formatCount(limit.num_waiting)} ${limit.waiting}`),
   },
   { id: "at", header: "When", width: 110, align: "right", meaning: "When it was measured last.", cell: (limit) => <Ago at={limit.measured_at} />, sortValue: (limit) => limit.measured_at },

@@ -55,7 +55,7 @@ export function Carpet({ run }: { run?: number }) {
     const row = Math.min(slots - 1, Math.floor(((event.clientY - box.top) / box.height) * slots));
     setTold(`slot ${row + 1}, ${timeAt(bin / bins)}: ${stages[cells[row * bins + bin] ?? 0] ?? ""}`);
   };
-  const left = data.num_left_out > 0 ? `, ${formatCount(data.num_left_out)} older ones left out` : "";
+  const left = data.num_left_out > 0 ? `, ${formatCount(data.num_left_out)} before a pause of over an hour left out` : "";
   const note = `a row a slot, ${formatCount(data.num_boxes)} sandboxes${left}; a cell is the stage that lasted longest in it, a failure before all`;
   return (
     <ChartFrame

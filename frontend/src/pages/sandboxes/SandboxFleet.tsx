@@ -58,7 +58,7 @@ export function UnsafeNotice({ num, run }: { num: number; run?: number }) {
 
 const seconds = (id: "p50" | "p90" | "p99"): Column<Start> => ({
   id, header: id, width: 90, align: "right", cell: (start) => formatDuration(start[id]), sortValue: (start) => start[id],
-  meaning: "From admitted to ready (image, start, set-up), over the boxes that got ready.",
+  meaning: "Until the box answers (image and start), over those that did.",
 });
 const STARTS: Column<Start>[] = [
   { id: "driver", header: "Driver", width: 120, cell: (start) => start.driver },
@@ -66,6 +66,7 @@ const STARTS: Column<Start>[] = [
   seconds("p50"),
   seconds("p90"),
   seconds("p99"),
+  { id: "setup", header: "Set-up", unit: "p50", width: 110, align: "right", meaning: "The task's own preparation, apart from the start.", cell: (start) => formatDuration(start.setup_p50) },
   { id: "measured", header: "Measured", unit: "boxes", width: 140, align: "right", cell: (start) => formatCount(start.num_measured) },
   { id: "boxes", header: "All boxes", width: 100, align: "right", cell: (start) => formatCount(start.num_boxes) },
   {

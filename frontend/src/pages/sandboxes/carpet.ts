@@ -3,12 +3,12 @@ import type { SandboxCarpet } from "../../api/types";
 
 /** Tokens by stage; what is not here is not drawn. */
 export const STAGE_COLOR: Record<string, string> = {
-  queued: "--tone-waiting",
-  starting: "--role-other",
-  ready: "--tone-running",
+  queued: "--hairline-strong",
+  starting: "--tone-running",
+  ready: "--tone-solved",
   "in use": "--role-sandbox",
-  verifying: "--role-llm",
-  stopping: "--tone-paused",
+  verifying: "--tone-unsolved",
+  stopping: "--ink-3",
   failed: "--tone-failed",
 };
 

@@ -3,7 +3,7 @@
 export type Line = { number: number; source: string; text: string };
 export type Evidence = { lines: Line[]; facts: { name: string; value: string }[]; firstError: number | null };
 
-const ERROR = /\b(error|failed|failure|fatal|panic|traceback|exception|killed|denied|refused|cannot|no space left|not found|timed? ?out|oom)\b/i;
+const ERROR = /\b(error|failed|failure|fatal|panic|traceback|exception|killed|denied|refused|cannot|no space left|not found|timed? ?out|exceeded|unhealthy|not healthy|reset by|oom)\b/i;
 
 export function readEvidence(evidence: Record<string, unknown>): Evidence {
   const lines: Line[] = [];

@@ -39,7 +39,7 @@ export function WorkersPage() {
           <DataTable
             label="Workers"
             columns={workerColumns(role)}
-            rows={workers}
+            rows={[...workers].sort((a, b) => ORDER.indexOf(a.status) - ORDER.indexOf(b.status))}
             rowKey={(worker) => worker.id}
             empty={
               <EmptyState title="No workers" command="python manage.py up">
@@ -56,6 +56,9 @@ export function WorkersPage() {
     </Page>
   );
 }
+
+/** Who may get work comes first. */
+const ORDER: Worker["status"][] = ["live", "draining", "lost", "gone"];
 
 const QUEUES: Column<Queue>[] = [
   { id: "name", header: "Queue", width: 96, cell: (queue) => queue.name },
