@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { curlCommand } from "./commands";
+import { cliCommand, curlCommand } from "./commands";
 
 const curl = (path: string, query?: Record<string, unknown>) => curlCommand("http://box:8000", path, query);
 
@@ -17,4 +17,10 @@ test("a plain address needs no quotes, a list is separated by commas", () => {
 
 test("no filter can leave the quotes", () => {
   expect(curl("/x'; rm -rf ~", { task: "a'b$(c)`d`" })).toContain(`'http://box:8000/x'\\''; rm -rf ~?task=a%27b%24%28c%29%60d%60'`);
+});
+
+test("an option without a value is left out, and a value with spaces is one word", () => {
+  expect(cliCommand("runs ls", { status: "running,paused", name: "it's mine", sort: undefined, from_run: 7 })).toBe(
+    "longtail runs ls --status running,paused --name 'it'\\''s mine' --from-run 7",
+  );
 });

@@ -14,6 +14,12 @@ export function curlCommand(origin: string, path: string, query: Record<string, 
   return `curl -H "Authorization: Bearer $LONGTAIL_TOKEN" ${quoted(origin + path + search)}`;
 }
 
+/** A command of the client with the options that have a value. */
+export function cliCommand(command: string, options: Record<string, string | number | undefined> = {}): string {
+  const given = Object.entries(options).filter(([, value]) => value !== undefined && value !== "");
+  return [`longtail ${command}`, ...given.map(([name, value]) => `--${name.replaceAll("_", "-")} ${quoted(String(value))}`)].join(" ");
+}
+
 /** One word of a POSIX shell, whatever it holds. */
 function quoted(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;

@@ -6,6 +6,7 @@ import { Problem } from "../../api/problem";
 import { useLaunchRun, usePreflight } from "../../api/runs";
 import { CopyButton } from "../../components/CopyButton";
 import { ErrorState } from "../../components/ErrorState";
+import { cliCommand } from "../../lib/commands";
 import { Checks } from "./Checks";
 import { Diff } from "./Diff";
 import { type Draft, keepDraft, readDraft } from "./draft";
@@ -58,7 +59,7 @@ export function LaunchForm({ draftName, origin, schema, picker, onLaunched }: Pr
       },
     );
   const refusal = refusalOf(project.role === "viewer", draft.source, yamlError, isCurrent && !preflight.data.is_launchable);
-  const command = commandOf(origin);
+  const command = cliCommand("runs launch -f RECIPE.yaml", { from_run: origin.fromRun, from_checkpoint: origin.fromCheckpoint });
 
   return (
     <>
@@ -160,11 +161,6 @@ function refusalOf(isViewer: boolean, source: string, yamlError: YamlError | nul
   if (source.trim() === "") return "There is no recipe yet.";
   if (yamlError !== null) return `The text is not YAML: line ${yamlError.line}, column ${yamlError.column}.`;
   return isFaulty ? "The check found errors; mend them first." : null;
-}
-
-function commandOf({ fromRun, fromCheckpoint }: LaunchOrigin): string {
-  const run = fromRun === undefined ? "" : ` --from-run ${fromRun}`;
-  return `longtail runs launch -f RECIPE.yaml${run}${fromCheckpoint === undefined ? "" : ` --from-checkpoint ${fromCheckpoint}`}`;
 }
 
 /** Opens the parts of the form that hide a field, and goes there. */

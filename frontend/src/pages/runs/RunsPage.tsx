@@ -12,6 +12,7 @@ import { DataTable } from "../../components/DataTable";
 import { EmptyState } from "../../components/EmptyState";
 import { Filters } from "../../components/Filters";
 import { Page } from "../../components/Page";
+import { cliCommand } from "../../lib/commands";
 import { RUN_STATUS } from "../../lib/status";
 import { topics } from "../../live/events";
 import { useLive } from "../../live/LiveProvider";
@@ -109,7 +110,7 @@ function RunFilters({ filter, onChange }: FilterProps) {
           value={filter.project ?? null} onChange={(slug) => onChange({ project: slug ?? undefined })}
         />
       )}
-      <CopyAs path="/api/v1/runs" query={filter} cli={commandOf(filter)} />
+      <CopyAs path="/api/v1/runs" query={filter} cli={cliCommand("runs ls", filter)} />
     </Filters>
   );
 }
@@ -143,11 +144,6 @@ function CompareButton({ ids }: { ids: readonly number[] }) {
       {label}
     </Button>
   );
-}
-
-function commandOf(filter: RunFilter): string {
-  const options = Object.entries(filter).map(([name, value]) => ` --${name} ${value}`);
-  return `longtail runs ls${options.join("")}`;
 }
 
 function numbersOf(text: string | undefined): number[] {
