@@ -16,7 +16,8 @@ Invariants:
   session or a lost membership closes the socket.
 - No message is a promise. PUBLISH is best effort, Valkey may be away, a slow client is cut to beacons; the
   beacon alone makes sure that every client learns of every committed change, within one period of recovery.
-- One subscription to Valkey and one query a topic serve all clients of the process.
+- One subscription to Valkey and one query a topic serve all clients of the process, also when all of them
+  come at once.
 - A client gets at most four bursts a second. In one, an entity appears once (the last word wins),
   metric points of a run are one message and turns of an attempt one range.
 - What waits for a client is bounded: beyond MAX_WAITING its topic is emptied and a fresh beacon sent
@@ -169,6 +170,7 @@ class Hub:
 
     def __init__(self) -> None:
         self._followers: dict[str, set[Follower]] = {}
+        self._looks: dict[str, list[asyncio.Task[Message | None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._is_listening = asyncio.Event()
 
@@ -205,12 +207,31 @@ class Hub:
             await asyncio.wait_for(self._is_listening.wait(), LISTEN_WITHIN_S)
 
     async def beacon_of(self, topic: str) -> Message | None:
-        """What PostgreSQL holds now; None while it cannot be asked."""
+        """What PostgreSQL holds now; None while it cannot be asked.
+
+        Whoever asks while a query runs shares the next one, which sees all that was committed before they asked:
+        200 pages that come back at once cost two queries.
+        """
+        looks = self._looks.setdefault(topic, [])
+        if len(looks) < 2:
+            looks.append(asyncio.create_task(self._look_after(topic, looks[-1:])))
+        return await asyncio.shield(looks[-1])
+
+    async def _look_after(
+        self, topic: str, running: list[asyncio.Task[Message | None]]
+    ) -> Message | None:
         try:
+            if running:
+                await asyncio.wait(running)
             found = await database_sync_to_async(_look)(topic)
         except DatabaseError as error:
             log.warning("no beacon for %s: %s", topic, error)
             return None
+        finally:
+            looks = self._looks[topic]
+            looks.pop(0)
+            if not looks:
+                del self._looks[topic]
         return Beacon(topic=topic, cursors=found).model_dump()
 
     async def _shine(self, topics: list[str]) -> None:

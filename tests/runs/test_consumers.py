@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -21,6 +22,10 @@ from controlplane.accounts.services.tokens import issue_token, revoke_token
 from controlplane.live import followed, publish
 from runs import consumers, events
 from runs.models import Event, Run
+from runs.selectors import live
+from runs.services.events import say
+from runs.services.metrics import record_metrics
+from runs.services.runs import announce
 from tests import factories
 from tests.factories import NOW
 from tests.scenario import member
@@ -272,6 +277,35 @@ def test_many_messages_about_one_thing_come_as_few(browser: Browser, run: Run) -
     browser.wait_for(lambda message: message.get("status") == "s199")
 
     assert sum(message["type"] == "step_changed" for message in browser.received) < 20
+
+
+def test_forty_open_pages_all_get_every_committed_event_and_the_final_state(
+    server: str, run: Run
+) -> None:
+    topic = events.run_topic(run.project_id, run.pk)
+    user = member(Role.VIEWER, run.project)
+    with ExitStack() as stack:
+        browsers = [Browser(stack.enter_context(browse(server, user))) for _ in range(40)]
+        for browser in browsers:
+            browser.follow(topic)
+        for number in range(60):
+            say(run, "note", f"event {number}", now=NOW)
+            record_metrics(run, {"train/loss": 0.5}, step=number, now=NOW)
+        run.move("succeeded", finished_at=NOW)
+        announce(run)
+        final = live.cursors(topic)
+        for browser in browsers:
+            browser.wait_for(lambda message: message.get("cursors") == final)
+
+    for browser in browsers:
+        heard = browser.received
+        sentences = [m["sentence"] for m in heard if m["type"] == "event_added"]
+        assert sentences == [f"event {number}" for number in range(60)]
+        points = [
+            point["step"] for m in heard if m["type"] == "metrics_added" for point in m["points"]
+        ]
+        assert points == list(range(60))
+        assert [m["status"] for m in heard if m["type"] == "run_changed"] == ["succeeded"]
 
 
 def test_metric_points_are_joined_and_keep_what_json_cannot_hold(

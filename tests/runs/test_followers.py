@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import DatabaseError
 
 from runs import consumers
 from runs.consumers import Follower, merged
@@ -128,3 +130,56 @@ def test_an_unsubscribed_topic_sends_nothing_that_was_still_waiting() -> None:
     client = asyncio.run(asyncio.wait_for(scene(), 20))
 
     assert [message["status"] for message in client.sent] == ["running"]
+
+
+def test_clients_that_come_at_once_share_a_look_that_began_after_they_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    committed, looks = 0, 0
+
+    def look(_: str) -> dict[str, int]:
+        nonlocal looks
+        looks += 1
+        seen = committed
+        time.sleep(0.05)
+        return {"events": seen}
+
+    monkeypatch.setattr(consumers, "_look", look)
+
+    async def scene() -> list[int]:
+        nonlocal committed
+        hub = consumers.Hub()
+        first = asyncio.create_task(hub.beacon_of(TOPIC))
+        await until(lambda: looks == 1)
+        committed = 1
+        later = await asyncio.gather(*(hub.beacon_of(TOPIC) for _ in range(200)))
+        return [message["cursors"]["events"] for message in (await first, *later) if message]
+
+    first, *later = asyncio.run(asyncio.wait_for(scene(), 20))
+
+    assert first == 0
+    assert later == [1] * 200
+    assert looks == 2
+
+
+def test_a_look_that_fails_says_nothing_and_the_next_one_looks_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers: list[dict[str, int] | DatabaseError] = [DatabaseError("gone"), {"events": 3}]
+
+    def look(_: str) -> dict[str, int]:
+        answer = answers.pop(0)
+        if isinstance(answer, DatabaseError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(consumers, "_look", look)
+
+    async def scene() -> list[Any]:
+        hub = consumers.Hub()
+        return [await hub.beacon_of(TOPIC), await hub.beacon_of(TOPIC)]
+
+    failed, found = asyncio.run(asyncio.wait_for(scene(), 20))
+
+    assert failed is None
+    assert found["cursors"] == {"events": 3}
