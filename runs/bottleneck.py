@@ -12,6 +12,8 @@ WINDOW = 10
 ROLLOUT_BOUND = 0.5
 """The alert rule on a starving trainer has the same threshold."""
 TRAINER_BOUND = 0.1
+LONE = 4
+"""With so many steps, one that makes up half of the wait is named: it is no habit."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,11 @@ def bottleneck(steps: Sequence[StepTimes], *, num_ready: int) -> Verdict:
     wait = sum(step.wait_s for step in recent)
     share = wait / total
     over = f"the last {n} steps" if n > 1 else "the one finished step"
+    longest = max(step.wait_s for step in recent)
+    is_lone = n >= LONE and longest > wait / 2
     facts = (
         f"the trainer waited {wait / n:.1f} of {total / n:.1f} s a step ({share:.0%}) over {over}"
+        + (f", {longest / wait:.0%} of it in one of them" if is_lone else "")
     )
     if share >= ROLLOUT_BOUND:
         return Verdict("rollout", share, n, f"Rollout-bound: {facts}; faster rollouts speed it up.")

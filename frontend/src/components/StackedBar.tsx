@@ -22,6 +22,8 @@ type Props = {
 
 const AXIS_PX = 40;
 const LANE_PX = 24;
+/** A bar so many times higher than nine in ten of them is off the scale. */
+const OFF_SCALE = 3;
 /** More bars than this are too thin to tell apart; the table has them all. */
 const MAX_BARS = 60;
 
@@ -30,10 +32,13 @@ export function StackedBar({ title, note, parts, lane, bars, height = 168, onOpe
   const [host, width] = useWidth<HTMLDivElement>();
   const shown = bars.slice(-MAX_BARS);
   const sum = (bar: Bar) => parts.reduce((total, part) => total + (bar.values[part.key] ?? 0), 0);
-  const top = niceCeiling(Math.max(0, ...shown.map(sum)));
+  const highest = Math.max(0, ...shown.map(sum));
+  const usual = quantile(shown.map(sum), 0.9) ?? 0;
+  // One step that waited for hours must not flatten the others: it is cut, with a mark and its value.
+  const top = niceCeiling(highest > OFF_SCALE * usual ? 1.25 * usual : highest);
   const laneTop = lane === undefined ? 0 : Math.max(0, ...shown.map((bar) => bar.values[lane.key] ?? 0));
   const plotHeight = height - 22 - (lane === undefined ? 0 : LANE_PX + 8);
-  const y = (value: number) => plotHeight - (top === 0 ? 0 : (value / top) * (plotHeight - 6));
+  const y = (value: number) => plotHeight - (Math.min(value, top) / top) * (plotHeight - 6);
   const slot = (width - AXIS_PX) / Math.max(shown.length, 8);
   const barWidth = Math.max(1, Math.min(28, slot - 2));
   const counted = shown.filter((bar) => !bar.isGhost);
@@ -81,6 +86,7 @@ export function StackedBar({ title, note, parts, lane, bars, height = 168, onOpe
                       <rect key={part.key} x={x} y={y(below)} width={barWidth} height={Math.max(0, y(below - value) - y(below))} fill={part.color} />
                     );
                   })}
+                  {sum(bar) > top && <OffScale x={x} width={barWidth} words={formatDuration(sum(bar))} isAtEnd={x > width - 80} />}
                   {lane !== undefined && laneTop > 0 && (
                     <rect
                       x={x}
@@ -110,6 +116,18 @@ export function StackedBar({ title, note, parts, lane, bars, height = 168, onOpe
         )}
       </div>
     </ChartFrame>
+  );
+}
+
+/** ▲ on the upper edge, and how far it would go. */
+function OffScale({ x, width, words, isAtEnd }: { x: number; width: number; words: string; isAtEnd: boolean }) {
+  return (
+    <>
+      <path d={`M${x - 1} 7h${width + 2}l${-(width + 2) / 2} -7z`} fill="var(--ink)" />
+      <text x={isAtEnd ? x - 4 : x + width + 4} y={10} textAnchor={isAtEnd ? "end" : "start"} className={classes.tick}>
+        {words}
+      </text>
+    </>
   );
 }
 

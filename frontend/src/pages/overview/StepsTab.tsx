@@ -99,7 +99,7 @@ function columnsOf(mean: (step: Step) => number | null, oldest: (step: Step) => 
     { id: "state", header: "State", width: 124, cell: (step) => <StatusBadge face={STEP_STATUS[step.status]} /> },
     figure("resume", "Resume", (step) => step.resume, { width: 76 }),
     figure("reward", "Reward", (step) => step.reward_mean, { meaning: "Mean over the valid trajectories of the step." }),
-    figure("groups", "Groups", (step) => step.num_groups, { width: 76 }),
+    figure("groups", "Groups", (step) => step.num_groups, { width: 76, isExtra: true }),
     figure("trajectories", "Traj.", (step) => step.num_trajectories, { width: 68, meaning: "Trajectories trained: the valid members of its groups." }),
     figure("wait", "Wait", (step) => step.wait_s, { unit: "s" }),
     figure("logprob", "Log-prob", (step) => step.logprob_s, { unit: "s", width: 96 }),

@@ -102,8 +102,14 @@ const CHECKS: readonly Check[] = [
   {
     name: "finite numbers", tab: "charts",
     look: ({ series }) => {
-      const lost = series.filter(({ points }) => points.some(({ value }) => !Number.isFinite(readValue(value)))).map(({ name }) => name);
-      return [lost.length > 0 ? "error" : null, `${lost.join(", ")}: not finite in some steps.`];
+      const lost = series.flatMap(({ name, points }) => points.filter(({ value }) => !Number.isFinite(readValue(value))).map(({ step }) => ({ name, step })));
+      const newest = Math.max(0, ...series.flatMap(({ points }) => points.map(({ step }) => step)));
+      const isRecent = lost.some(({ step }) => step > newest - 20);
+      const steps = [...new Set(lost.map(({ step }) => step))];
+      return [
+        lost.length === 0 ? null : isRecent ? "error" : "warning",
+        `Not finite ${steps.length === 1 ? `at step ${steps[0] ?? ""}` : `at ${steps.length} steps`}: ${[...new Set(lost.map(({ name }) => name))].join(", ")}.`,
+      ];
     },
   },
   {
@@ -135,10 +141,9 @@ export function findings(seen: Seen): Finding[] {
   return [...found.filter(({ level }) => level === "error"), ...found.filter(({ level }) => level === "warning")];
 }
 
-/** The last values of the effective history, NaN and infinities too. */
+/** The last values of the effective history; what was not finite is NaN. */
 function lastOf(series: readonly MetricSeries[], name: string, num: number): number[] {
   const points = series.find((one) => one.name === name)?.points ?? [];
   const effective = prepareSeries(points.map(({ resume, step, value }) => ({ resume, step, value: readValue(value) })));
-  const edges = new Map(effective.edges.map((edge) => [edge.x, edge.kind === "nan" ? NaN : edge.kind === "+inf" ? Infinity : -Infinity]));
-  return effective.x.slice(-num).map((x, index) => effective.raw.slice(-num)[index] ?? edges.get(x) ?? NaN);
+  return effective.raw.slice(-num).map((value) => value ?? NaN);
 }

@@ -16,12 +16,12 @@ export function Balance({ series, steps }: { series: readonly MetricSeries[] | u
           curveOf(series, "rollout/trajectories_per_h", "produced", "--role-rollout"),
           { label: "consumed", color: "--role-trainer", points: consumption(steps) },
         ]}
-        range={{ min: 0 }} window={1}
+        range={{ min: 0 }} window={1} height={228}
       />
       <MetricChart
         title="Staleness" note="weight versions behind the trainer; mean by token"
         curves={[curveOf(series, "rollout/staleness_mean", "mean", "--role-rollout"), curveOf(series, "rollout/staleness_max", "oldest", "--tone-unsolved")]}
-        range={{ min: 0 }} window={1}
+        range={{ min: 0 }} window={1} height={228}
       />
     </>
   );

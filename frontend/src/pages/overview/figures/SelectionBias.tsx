@@ -6,7 +6,7 @@ import classes from "./figures.module.css";
 type Row = Overview["selection"][number];
 
 const WHO: Record<Row["population"], string> = {
-  finished: "finished", consumed: "consumed by a step", discarded: "discarded", waiting: "in the buffer",
+  finished: "finished", consumed: "consumed", discarded: "discarded", waiting: "in the buffer",
 };
 
 /** Members are not missing at random: who was trained and who was not, in sums that add up. */
@@ -15,8 +15,8 @@ export function SelectionBias({ selection }: { selection: readonly Row[] }) {
     <>
       <thead>
         <tr>
-          <th scope="col">RL trajectories</th><th scope="col">number</th><th scope="col">turns, sum</th><th scope="col">turns, mean</th>
-          <th scope="col">with reward</th><th scope="col">reward, sum</th><th scope="col">reward, mean</th>
+          <th scope="col">RL trajectories</th><th scope="col">number</th><th scope="col">turns</th><th scope="col">mean</th>
+          <th scope="col">rewarded</th><th scope="col">reward</th><th scope="col">mean</th>
         </tr>
       </thead>
       <tbody>

@@ -5,7 +5,7 @@ import { timeTicks } from "../../../lib/lanes";
 import { quantile } from "../../../lib/quantiles";
 import classes from "./figures.module.css";
 
-const HEIGHT = 200;
+const HEIGHT = 192;
 const LEFT_PX = 40;
 const SHARES = [0.5, 0.9, 0.99] as const;
 
@@ -43,7 +43,9 @@ export function Survival({ title, note, durations }: { title: string; note: stri
               </g>
             ))}
             {timeTicks(0, last, (width - LEFT_PX) / 96).map((tick) => (
-              <text key={tick} x={x(tick)} y={HEIGHT - 6} textAnchor="middle" className={classes.tick}>{formatDuration(tick).replace(/ 0 [sm]$/, "")}</text>
+              <text key={tick} x={x(tick)} y={HEIGHT - 6} textAnchor={tick === 0 ? "start" : tick > 0.95 * last ? "end" : "middle"} className={classes.tick}>
+                {tick === 0 ? "0" : formatDuration(tick).replace(/ 0 [sm]$/, "")}
+              </text>
             ))}
             {marks.map(({ share, at }) => (
               <line key={share} x1={x(at)} x2={x(at)} y1={y(1)} y2={y(0)} stroke="var(--ink-3)" strokeDasharray="4 3">

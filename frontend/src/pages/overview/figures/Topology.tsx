@@ -18,7 +18,7 @@ export function Topology({ run, overview }: { run: number; overview: Overview })
   const flows = flowsOf(overview);
   const { lag } = overview.topology.engines;
   return (
-    <ChartFrame title="Topology" note={overview.verdict.sentence} twin={<Twin places={places} flows={flows} />}>
+    <ChartFrame title="Topology" note="what is where; each place opens its page" twin={<Twin places={places} flows={flows} />}>
       <div className={classes.flow}>
         {places.map((place, index) => {
           const flow = flows[index];
@@ -89,7 +89,7 @@ function placesOf({ topology, buffer, calls }: Overview): Place[] {
         line("running", formatCount(engines.running)),
         line("queue", formatCount(engines.queued)),
         line("KV max", formatShare(engines.kv_max)),
-        line("call errors", formatShare(calls.error_rate)),
+        line("call errors", calls.error_rate === null ? "–" : `${(calls.error_rate * 100).toFixed(2)} %`),
       ],
     },
     {
