@@ -123,14 +123,14 @@ CATALOGUE: tuple[MetricDefinition, ...] = (
     ),
     _define(
         "train/ess_truncated",
-        "Effective sample size, truncated",
+        "Truncated ESS",
         "share",
         "trained",
         "The effective sample size with the weights as used, after truncation or masking; by lag.",
     ),
     _define(
         "train/ess_seq",
-        "Effective sample size a trajectory",
+        "ESS a trajectory",
         "share",
         "trained",
         "Mean over trajectories of their effective sample size.",

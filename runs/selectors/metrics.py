@@ -11,6 +11,7 @@ from typing_extensions import TypeAliasType, TypedDict
 
 from controlplane.accounts.access import Actor
 from runs.metrics_catalogue import (
+    CATALOGUE,
     GROUPS,
     Population,
     ThresholdRow,
@@ -112,10 +113,16 @@ def metric_names(actor: Actor, *, run: int) -> MetricNamesRow:
     )
 
 
-def in_catalogue_order(row: tuple[str, Any]) -> tuple[int, str]:
-    name, prefixes = row[0], list(GROUPS)
-    prefix = name.partition("/")[0]
-    return (prefixes.index(prefix) if prefix in prefixes else len(prefixes)), name
+_PREFIXES = {prefix: place for place, prefix in enumerate(GROUPS)}
+_PLACES = {entry["name"]: place for place, entry in enumerate(CATALOGUE)}
+
+
+def in_catalogue_order(row: tuple[str, Any]) -> tuple[int, int, str]:
+    """By group, then as the catalogue has them; a curve that it does not know comes last."""
+    name = row[0]
+    entry = definition_of(name)
+    group = _PREFIXES.get(name.partition("/")[0], len(_PREFIXES))
+    return group, _PLACES[entry["name"]] if entry else len(_PLACES), name
 
 
 def _name_row(name: str, num_points: int, last: MetricPoint, run: Run) -> MetricNameRow:

@@ -6,8 +6,12 @@ export type LegendItem = { label: string; color: string; mark?: "line" | "dots" 
 
 type Props = {
   title: string;
+  /** A figure that stands for the whole, as the last value. */
+  value?: ReactNode;
   /** Unit and population: "over valid trajectories of a step". */
   note?: string;
+  /** What is drawn, in a sentence or two. */
+  definition?: string;
   legend?: LegendItem[];
   readout?: ReactNode;
   /** Buttons beside the title. */
@@ -17,13 +21,14 @@ type Props = {
   children: ReactNode;
 };
 
-export function ChartFrame({ title, note, legend = [], readout, actions, twin, children }: Props) {
+export function ChartFrame({ title, value, note, definition, legend = [], readout, actions, twin, children }: Props) {
   const [isTable, setTable] = useState(false);
   const id = useId();
   return (
     <section className={classes.frame} aria-labelledby={id}>
-      <header className={classes.header}>
+      <header className={classes.header} data-rows={value === undefined ? 1 : 2}>
         <h2 id={id}>{title}</h2>
+        {value !== undefined && <span className={classes.value}>{value}</span>}
         {note !== undefined && <span className={classes.note} title={note}>{note}</span>}
         <span className={classes.actions}>
           {actions}
@@ -32,6 +37,7 @@ export function ChartFrame({ title, note, legend = [], readout, actions, twin, c
           </button>
         </span>
       </header>
+      {definition !== undefined && <p className={classes.definition} title={definition}>{definition}</p>}
       {isTable ? <div className={classes.twin}>{twin}</div> : children}
       {!isTable && (legend.length > 0 || readout !== undefined) && (
         <footer className={classes.footer}>

@@ -20,8 +20,12 @@ export type Curve = {
 
 type Props = {
   title: string;
+  /** The last value, where the title should carry one; the note then has a line of its own. */
+  value?: ReactNode;
   /** Unit and population. */
   note?: string;
+  /** What is drawn, in a sentence or two. */
+  definition?: string;
   curves: readonly Curve[];
   /** Lines that a reader compares with, as the article's figures: the axis always holds them. */
   references?: readonly Line[];
@@ -55,7 +59,7 @@ type Props = {
  * edge of the axis, resumes dashed lines, superseded steps hollow ghosts, buckets a band from lowest to highest.
  */
 export function MetricChart({
-  title, note, curves, references = [], thresholds = [], range = {}, window = 10, smoothLabel = `${window}-step mean`, height = 168,
+  title, value, note, definition, curves, references = [], thresholds = [], range = {}, window = 10, smoothLabel = `${window}-step mean`, height = 168,
   x = "step", scale = "linear", clip = false, domain, sync = "longtail", hasGhosts = true, onZoom, actions, empty = "No points yet",
 }: Props) {
   const zone = useZone();
@@ -77,6 +81,8 @@ export function MetricChart({
     <ChartFrame
       title={title}
       {...(note === undefined ? {} : { note })}
+      {...(definition === undefined ? {} : { definition })}
+      {...(value === undefined ? {} : { value })}
       legend={isEmpty ? [] : legend}
       readout={<span ref={readout} className={classes.readout} />}
       twin={<Twin drawn={drawn} smoothLabel={isSmoothed ? smoothLabel : null} x={x} />}

@@ -169,8 +169,8 @@ def test_every_curve_of_a_run_has_a_name_a_meaning_and_its_last_value(
 
     assert list(found) == [
         "reward/mean",
-        "train/ess/lag_2",
         "train/grad_norm",
+        "train/ess/lag_2",
         "train/tokens",
         "mine/own",
     ]
