@@ -10,9 +10,10 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 LIFE = ("admit", "image", "start", "setup", "exec", "collect", "verify", "teardown")
 """The stages of a box in order; `timings` has the seconds of those that were measured."""
@@ -21,47 +22,56 @@ STARTING = ("image", "start", "setup")
 CARPET = ("idle", "queued", "starting", "ready", "in use", "verifying", "stopping", "failed")
 """What a cell of the carpet may say, by its code."""
 _CODE = {name: code for code, name in enumerate(CARPET)}
+_SPANS = ("queued", "starting", "in use", "verifying", "stopping")
 
 MAX_CELLS = 70_000
 """Of a carpet, so that its answer stays below 100 KB; with many rows there are fewer columns."""
 
-Box = tuple[datetime, datetime | None, datetime | None, str, dict[str, float]]
-"""created_at, ready_at, finished_at, status, timings."""
+Box = tuple[float, float | None, float | None, str, float, float, float]
+"""created, ready and finished in seconds since the epoch, status, then the seconds from admitted to ready, of the
+verifier and of the teardown."""
+
+Floats = NDArray[np.float64]
 
 
-class Span(NamedTuple):
-    stage: str
-    start: float
-    end: float
+@dataclass(frozen=True)
+class Lives:
+    """Many boxes at once, in the order of their starts. edges: [n, 6] seconds since the epoch, of the five spans
+    queued, starting, `words`, verifying and stopping; a span may be empty, none is missing."""
+
+    edges: Floats
+    words: NDArray[np.uint8]
+    """[n] code of the middle span: in use, unless the box never was."""
+    is_failed: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.edges)
+
+    def __getitem__(self, part: Any) -> Lives:
+        return Lives(self.edges[part], self.words[part], self.is_failed[part])
 
 
-def spans(box: Box, now: float) -> list[Span]:
-    """Of one box, seconds since the epoch, in order, without gaps."""
-    created_at, ready_at, finished_at, status, timings = box
-    created = created_at.timestamp()
-    end = finished_at.timestamp() if finished_at else now
-    before = sum(timings.get(stage, 0.0) for stage in STARTING)
-    ready = min(ready_at.timestamp(), end) if ready_at else None
-    begin = min(created, ready - before) if ready is not None else created
-    admitted = ready - before if ready is not None else begin
-    found = [Span("queued", begin, min(admitted, end))]
-    if ready is None:
-        word = "queued" if status == "requested" else "starting"
-        found = [Span(word, begin, end)]
-    else:
-        found.append(Span("starting", admitted, ready))
-        stopping = end - (timings.get("teardown", 0.0) if finished_at else 0.0)
-        verifying = stopping - (timings.get("verify", 0.0) if finished_at else 0.0)
-        stopping, verifying = max(ready, stopping), max(ready, verifying)
-        word = {"ready": "ready", "stopping": "stopping"}.get(status, "in use")
-        found += [
-            Span(word, ready, verifying),
-            Span("verifying", verifying, stopping),
-            Span("stopping", stopping, end),
-        ]
-    if status == "failed":
-        found.append(Span("failed", end, end))
-    return [span for span in found if span.end > span.start or span.stage == "failed"]
+def lives_of(boxes: Sequence[Box], now: float) -> Lives:
+    """Those that lived for some time, or failed."""
+    created, ready, finished, status, before, verify, teardown = (
+        np.array(column) for column in (zip(*boxes, strict=True) if boxes else [()] * 7)
+    )
+    ready, finished = ready.astype(float), finished.astype(float)  # None becomes NaN
+    has_ended = ~np.isnan(finished)
+    end = np.where(has_ended, finished, now)
+    is_ready = ~np.isnan(ready)
+    up = np.where(is_ready, np.fmin(ready, end), end)
+    begin = np.where(is_ready, np.minimum(created, up - before), created).astype(float)
+    admitted = np.where(is_ready, up - before, np.where(status == "requested", end, begin))
+    stopping = end - np.where(has_ended, teardown, 0.0)
+    verifying = stopping - np.where(has_ended, verify, 0.0)
+    edges = [begin, admitted, up, np.maximum(up, verifying), np.maximum(up, stopping), end]
+    words = np.full(len(end), _CODE["in use"], np.uint8)
+    for word in ("ready", "stopping"):
+        words[status == word] = _CODE[word]
+    lives = Lives(np.stack(edges, axis=1), words, status == "failed")
+    lived = lives[(end > begin) | lives.is_failed]
+    return lived[np.argsort(lived.edges[:, 0], kind="stable")]
 
 
 @dataclass(frozen=True)
@@ -79,28 +89,27 @@ def carpet(
 ) -> Carpet:
     """Boxes laid into the first row that is free, up to `bins` columns from the first start to the last end;
     with `max_pause_s`, those since the last pause (no box alive) that was longer."""
-    lives = [life for box in boxes if (life := spans(box, now.timestamp()))]
-    if not lives:
+    lives = lives_of(boxes, now.timestamp())
+    if max_pause_s is not None:
+        lives = since_pause(lives, max_pause_s)
+    if not len(lives):
         return Carpet(CARPET, None, None, np.zeros((0, bins), np.uint8), 0)
-    lives.sort(key=lambda life: life[0].start)
-    lives = since_pause(lives, max_pause_s)
-    first, last = lives[0][0].start, max(life[-1].end for life in lives)
-    slots = first_free([(life[0].start, life[-1].end) for life in lives])
-    num_slots = max(slots) + 1
+    begin, end = lives.edges[:, 0], lives.edges[:, -1]
+    first, last = float(begin[0]), float(end.max())
+    slots = np.array(first_free(list(zip(begin.tolist(), end.tolist(), strict=True))))
+    num_slots = int(slots.max()) + 1
     bins = max(1, min(bins, MAX_CELLS // num_slots))
-    width = max((last - first) / bins, 1e-9)
-    flat = [(slot, span) for slot, life in zip(slots, lives, strict=True) for span in life]
-    covered = _coverage(
-        np.array([slot for slot, _ in flat]),
-        np.array([_CODE[span.stage] for _, span in flat]),
-        np.array([(span.start - first) / width for _, span in flat]),
-        np.array([(span.end - first) / width for _, span in flat]),
-        (num_slots, bins, len(CARPET)),
-    )
+    places = (lives.edges - first) / max((last - first) / bins, 1e-9)
+    codes = np.tile([_CODE[name] for name in _SPANS], (len(lives), 1))
+    codes[:, 2] = lives.words
+    starts, ends = places[:, :-1], places[:, 1:]
+    is_there = ends > starts
+    rows = np.broadcast_to(slots[:, None], codes.shape)
+    shape = (num_slots, bins, len(CARPET))
+    covered = _coverage(rows[is_there], codes[is_there], starts[is_there], ends[is_there], shape)
     cells = covered.argmax(axis=2).astype(np.uint8)
-    for slot, span in flat:
-        if span.stage == "failed":
-            cells[slot, min(bins - 1, int((span.end - first) / width))] = _CODE["failed"]
+    failed_at = np.minimum(places[lives.is_failed, -1].astype(int), bins - 1)
+    cells[slots[lives.is_failed], failed_at] = _CODE["failed"]
     at = [datetime.fromtimestamp(second, UTC) for second in (first, last)]
     return Carpet(CARPET, at[0], at[1], cells, len(lives))
 
@@ -127,14 +136,11 @@ def _coverage(
     return result
 
 
-def since_pause(lives: list[list[Span]], max_pause_s: float | None) -> list[list[Span]]:
-    """Of lives in the order of their starts, those after the last time that none was alive for so long."""
-    begin, ended = 0, lives[0][-1].end
-    for at, life in enumerate(lives):
-        if max_pause_s is not None and life[0].start - ended > max_pause_s:
-            begin = at
-        ended = max(ended, life[-1].end)
-    return lives[begin:]
+def since_pause(lives: Lives, max_pause_s: float) -> Lives:
+    """Those after the last time that none was alive for so long."""
+    ended = np.maximum.accumulate(lives.edges[:, -1])
+    pauses = np.flatnonzero(lives.edges[1:, 0] - ended[:-1] > max_pause_s)
+    return lives[pauses[-1] + 1 :] if pauses.size else lives
 
 
 def first_free(intervals: Sequence[tuple[float, float]]) -> list[int]:

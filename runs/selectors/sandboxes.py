@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 from datetime import datetime
+from functools import reduce
+from operator import add
 from typing import Any, Literal
 
 from django.contrib.postgres.fields import ArrayField
@@ -18,7 +20,7 @@ from typing_extensions import TypeAliasType, TypedDict
 from controlplane.accounts.access import Actor
 from controlplane.pages import Rows
 from runs.models import Attempt, Worker
-from runs.sandbox_life import carpet
+from runs.sandbox_life import STARTING, carpet
 from runs.selectors.recipes import recipe_of
 from runs.selectors.runs import visible_run
 from sandboxes import selectors
@@ -211,6 +213,10 @@ def _start_latency(row: dict[str, Any]) -> StartLatencyRow:
     )
 
 
+def _epoch(stamp: str) -> Cast:
+    return Cast(Extract(stamp, "epoch"), FloatField())
+
+
 def sandbox_carpet(
     actor: Actor, *, now: datetime, run: int | None = None, bins: int = 240
 ) -> SandboxCarpetRow:
@@ -219,7 +225,13 @@ def sandbox_carpet(
         visible_run(actor, run)
     boxes = selectors.sandboxes(actor, run=run)
     newest = boxes.order_by("-id").values_list(
-        "created_at", "ready_at", "finished_at", "status", "timings"
+        _epoch("created_at"),
+        _epoch("ready_at"),
+        _epoch("finished_at"),
+        "status",
+        reduce(add, (Coalesce(_seconds(stage), Value(0.0)) for stage in STARTING)),
+        Coalesce(_seconds("verify"), Value(0.0)),
+        Coalesce(_seconds("teardown"), Value(0.0)),
     )
     found = carpet(
         list(newest[:MAX_BOXES]), bins=bins, now=now, max_pause_s=None if run else MAX_PAUSE_S
