@@ -72,9 +72,9 @@ test("g and a letter go to a section, ? lists the keys, and both can be turned o
 test("who is in several projects chooses one: it is in the address, in the query and remembered", async () => {
   const two = makeMe({ projects: [project, { ...project, id: 2, slug: "other", name: "Other", role: "viewer" }] });
   const { router, asked } = open("/runs", two);
-  await userEvent.click(await screen.findByRole("button", { name: /^Project: Default/ }));
+  await userEvent.click(await screen.findByRole("button", { name: /^Default admin: choose/ }));
   await userEvent.click(await screen.findByRole("menuitem", { name: /Other/ }));
-  await screen.findByRole("button", { name: /^Project: Other/ });
+  await screen.findByRole("button", { name: /^Other viewer: choose/ });
   await waitFor(() => expect(asked.at(-1)?.searchParams.get("project")).toBe("other"));
   expect(router.state.location.publicHref).toBe("/runs?project=other");
   expect(router.state.location.search).toEqual({});
@@ -82,7 +82,7 @@ test("who is in several projects chooses one: it is in the address, in the query
 
 test("a link with a project opens in that project", async () => {
   const { asked } = open("/runs?project=other", makeMe({ projects: [project, { ...project, id: 2, slug: "other", name: "Other" }] }));
-  await screen.findByRole("button", { name: /^Project: Other/ });
+  await screen.findByRole("button", { name: /^Other admin: choose/ });
   await waitFor(() => expect(asked.at(-1)?.searchParams.get("project")).toBe("other"));
 });
 

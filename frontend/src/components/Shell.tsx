@@ -65,10 +65,9 @@ function Frame({ username, projects, project }: { username: string; projects: Pr
         </Link>
         {project !== undefined && <ProjectSwitch projects={projects} project={project} />}
         <div className={classes.tools}>
-          <button type="button" className={classes.search} onClick={() => setDialog("palette")} aria-keyshortcuts="Control+K" aria-label="Go to or do">
+          <button type="button" className={classes.search} onClick={() => setDialog("palette")} aria-keyshortcuts="Control+K">
             <SearchMark />
-            <span className={classes.searchText}>Go to or do</span>
-            <kbd>Ctrl K</kbd>
+            <span className={classes.searchText}>Go to or do</span> <kbd>Ctrl K</kbd>
           </button>
           <LivePill />
           <ZoneToggle />
@@ -192,7 +191,7 @@ function ProjectSwitch({ projects, project }: { projects: Project[]; project: Pr
   return (
     <Menu position="bottom-start" width={200}>
       <Menu.Target>
-        <button type="button" className={`${classes.tool ?? ""} ${classes.project ?? ""}`} aria-label={`Project: ${project.name}. Choose another`}>
+        <button type="button" className={`${classes.tool ?? ""} ${classes.project ?? ""}`} aria-label={`${project.name} ${project.role}: choose another project`}>
           {project.name} {role} <span aria-hidden>▾</span>
         </button>
       </Menu.Target>
@@ -214,7 +213,7 @@ function ZoneToggle() {
   return (
     <button
       type="button" className={`${classes.tool ?? ""} ${classes.zone ?? ""}`} onClick={() => setZone(zone === "utc" ? "local" : "utc")}
-      aria-label={`Times are in ${zone === "utc" ? "UTC" : `your zone, ${local}`}. Change`}
+      aria-label={`${label}: the zone of all times. Change`}
     >
       {label}
     </button>
