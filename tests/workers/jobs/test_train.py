@@ -26,7 +26,7 @@ from runs.models import (
 )
 from runs.selectors.runs import trained_twice
 from runs.services import attempts, weights
-from runs.services.runs import stop_run
+from runs.services.runs import pause_run, request_checkpoint, stop_run
 from sandboxes.models import Failure
 from tests.factories import NOW, UserFactory
 from tests.runs.lab import result
@@ -34,7 +34,7 @@ from tests.workers.jobs.conftest import Job, current, wait_until
 from tests.workers.jobs.lab import JobLab, rollout_recipe
 from tests.workers.trainer.builders import CONTEXT, make_model_dir, make_trajectory, write_traces
 from workers.jobs.runtime import Runtime
-from workers.jobs.train import run_stage
+from workers.jobs.train import is_checkpoint_due, run_stage
 from workers.rl.arrays import decode, encode
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -232,3 +232,50 @@ def test_a_trainer_without_its_lease_ends_and_reports_nothing(
     assert Run.objects.get(pk=rl.run.pk).weight_version == 0
     assert not Failure.objects.filter(run_id=rl.run.pk).exists()
     assert_nothing_runs(process, rl)
+
+
+@pytest.mark.parametrize(
+    ("num_done", "saved", "is_asked", "is_due"),
+    [
+        (5, 0, False, True),  # by interval
+        (4, 0, False, False),
+        (12, 10, False, True),  # the last step
+        (4, 0, True, True),  # asked for
+        (4, 4, True, False),  # there is nothing new to save
+        (0, 0, True, False),  # there is nothing to save yet
+        (5, 5, False, False),  # a life that begins at a checkpoint does not write it again
+    ],
+)
+def test_a_checkpoint_is_due_by_interval_at_the_end_and_when_asked_for(
+    num_done: int, saved: int, is_asked: bool, is_due: bool
+) -> None:
+    found = is_checkpoint_due(num_done, saved=saved, every=5, num_steps=12, is_asked=is_asked)
+
+    assert found is is_due
+
+
+def test_a_checkpoint_asked_for_in_a_pause_is_written_between_the_steps(
+    process: Runtime, model: Path, start: Start
+) -> None:
+    plan = {"kind": "rl", "name": "rl-training", "task_set": "train", "num_steps": 2}
+    plan |= {"groups_per_step": 1, "group_size": 4}
+    rarely = {"trainer": {"checkpoint_every": 100}}
+    lab = JobLab(recipe(model, [plan]) | rarely, process=process)
+    lab.begin("rl")
+    complete_group(lab)
+    job = start(lambda: run_stage(stage_of(lab).pk))
+    wait_until(lambda: Step.objects.filter(run=lab.run, index=1, status="done").exists())
+    somebody = {"actor": UserFactory(admin=True), "reason": "before lunch", "now": NOW}
+    lab.run.refresh_from_db()
+    pause_run(lab.run, **somebody)
+    assert not Checkpoint.objects.filter(run=lab.run).exists()
+    request_checkpoint(lab.run, **somebody)
+    wait_until(lambda: Checkpoint.objects.filter(run=lab.run).exists())
+
+    checkpoint = Checkpoint.objects.get(run=lab.run)
+    assert (checkpoint.step, checkpoint.weight_version) == (1, 1)
+    lab.run.refresh_from_db()
+    assert lab.run.checkpoint_asked_at is None
+    stop_run(lab.run, **somebody)
+    process._renew()
+    job.join()
