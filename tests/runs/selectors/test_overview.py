@@ -112,7 +112,7 @@ def test_selection_sums_add_up_and_means_leave_invalid_ones_out() -> None:
     finished, *parts = (rows[n] for n in ("finished", "consumed", "discarded", "waiting"))
 
     for name in ("num", "num_valid", "sum_turns", "sum_reward"):
-        assert finished[name] == sum(part[name] for part in parts), name  # type: ignore[literal-required]
+        assert finished[name] == sum(part[name] for part in parts), name
     assert (finished["num"], finished["num_valid"], finished["sum_turns"]) == (4, 3, 95)
     assert rows["consumed"]["mean_turns"] == 8
     assert rows["discarded"]["mean_turns"] == 41

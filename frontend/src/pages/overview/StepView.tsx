@@ -80,7 +80,7 @@ export function StepView({ run, step: id, steps, onStep }: Props) {
 function phases(step: StepDetail) {
   const parts = [
     { label: "wait", length: step.wait_s, color: "--role-rollout" },
-    { label: "log-prob", length: step.logprob_s, color: "--role-llm" },
+    { label: "log-prob", length: step.logprob_s, color: "--role-other" },
     { label: "update", length: step.update_s, color: "--role-trainer" },
   ];
   let at = 0;
@@ -91,7 +91,7 @@ function phases(step: StepDetail) {
   });
   return [
     { key: "trainer", label: "trainer", segments },
-    { key: "publish", label: "publish", segments: [{ label: "publish", color: "--role-sandbox", from: at, to: at + step.publish_s }] },
+    { key: "publish", label: "publish", segments: [{ label: "publish", color: "--role-llm", from: at, to: at + step.publish_s }] },
   ];
 }
 
@@ -101,7 +101,7 @@ function Groups({ run, groups }: { run: number; groups: readonly BatchGroup[] })
     <section className={classes.box} aria-label="Groups of the step">
       <h3>Groups</h3>
       {groups.length === 0 ? "None has been claimed yet." : (
-        <table className={classes.table}>
+        <table className={`${classes.table} ${classes.members}`}>
           <thead>
             <tr>
               <th scope="col">task</th><th scope="col">valid</th><th scope="col">mean</th><th scope="col">std</th>

@@ -91,25 +91,25 @@ export function StepsTab() {
 
 function columnsOf(mean: (step: Step) => number | null, oldest: (step: Step) => number | null): Column<Step>[] {
   const figure = (id: string, header: string, of: (step: Step) => number | null, more: Partial<Column<Step>> = {}): Column<Step> => ({
-    id, header, width: 84, align: "right", cell: (step) => <Ghost step={step}>{formatNumber(of(step))}</Ghost>, sortValue: of, ...more,
+    id, header, width: 78, align: "right", cell: (step) => <Ghost step={step}>{formatNumber(of(step))}</Ghost>, sortValue: of, ...more,
   });
   const metric = (id: string, header: string, name: string, more: Partial<Column<Step>> = {}) => figure(id, header, (step) => metricOf(step, name), more);
   return [
     { id: "step", header: "Step", width: 72, align: "right", cell: (step) => <Ghost step={step}>{step.index}</Ghost>, sortValue: (step) => step.index },
-    { id: "state", header: "State", width: 124, cell: (step) => <StatusBadge face={STEP_STATUS[step.status]} /> },
+    { id: "state", header: "State", width: 112, cell: (step) => <StatusBadge face={STEP_STATUS[step.status]} /> },
     figure("resume", "Resume", (step) => step.resume, { width: 76 }),
     figure("reward", "Reward", (step) => step.reward_mean, { meaning: "Mean over the valid trajectories of the step." }),
     figure("groups", "Groups", (step) => step.num_groups, { width: 76, isExtra: true }),
     figure("trajectories", "Traj.", (step) => step.num_trajectories, { width: 68, meaning: "Trajectories trained: the valid members of its groups." }),
     figure("wait", "Wait", (step) => step.wait_s, { unit: "s" }),
-    figure("logprob", "Log-prob", (step) => step.logprob_s, { unit: "s", width: 96 }),
+    figure("logprob", "Log-prob", (step) => step.logprob_s, { unit: "s", width: 92 }),
     figure("update", "Update", (step) => step.update_s, { unit: "s" }),
     figure("publish", "Publish", (step) => step.publish_s, { unit: "s", meaning: "Not part of the step's sum." }),
-    figure("staleness", "Staleness", mean, { width: 92, meaning: "Weight versions behind the trainer: mean by token." }),
+    figure("staleness", "Staleness", mean, { width: 86, meaning: "Weight versions behind the trainer: mean by token." }),
     figure("oldest", "Oldest", oldest, { isExtra: true, meaning: "Weight versions behind the trainer: the oldest token." }),
     metric("gap", "Gap", "train/logprob_gap", { unit: "nats", meaning: "Mean |log π − log μ| over trained tokens." }),
     metric("ess", "ESS", "train/ess", { meaning: "Effective sample size over trained tokens." }),
-    metric("grad_norm", "Grad norm", "train/grad_norm", { width: 96, meaning: "Before clipping." }),
+    metric("grad_norm", "Grad norm", "train/grad_norm", { width: 92, meaning: "Before clipping." }),
     {
       id: "zero", header: "Gradient", width: 84, meaning: "None where no group had mixed rewards.",
       cell: (step) => <Ghost step={step}>{metricOf(step, "train/zero_gradient") === 1 ? <span className={classes.none}>none</span> : ""}</Ghost>,

@@ -1,7 +1,7 @@
 import { TextInput } from "@mantine/core";
 
 import type { Step } from "../../api/types";
-import { ABSENT, formatNumber } from "../../lib/format";
+import { ABSENT, formatCount, formatNumber } from "../../lib/format";
 import classes from "./StepsTab.module.css";
 import { compareWindows, formatRange, parseRange } from "./windows";
 
@@ -40,9 +40,9 @@ export function WindowComparison({ steps, a, b, onRange }: Props) {
             {compareWindows(steps, ranges.a, ranges.b).map(({ figure, a: first, b: second, difference }) => (
               <tr key={figure.key}>
                 <th scope="row">{figure.label}{figure.unit !== "" && ` (${figure.unit})`}</th>
-                <td>{formatNumber(first.mean)}</td><td>{formatNumber(first.p90)}</td><td>{first.num}</td>
-                <td>{formatNumber(second.mean)}</td><td>{formatNumber(second.p90)}</td><td>{second.num}</td>
-                <td>{difference === null ? ABSENT : `${difference > 0 ? "+" : ""}${formatNumber(difference)}`}</td>
+                <td>{shown(first.mean)}</td><td>{shown(first.p90)}</td><td>{first.num}</td>
+                <td>{shown(second.mean)}</td><td>{shown(second.p90)}</td><td>{second.num}</td>
+                <td>{difference === null ? ABSENT : `${difference > 0 ? "+" : ""}${shown(difference)}`}</td>
               </tr>
             ))}
           </tbody>
@@ -50,4 +50,9 @@ export function WindowComparison({ steps, a, b, onRange }: Props) {
       )}
     </section>
   );
+}
+
+/** Tokens are counts in the millions; everything else has three digits. */
+function shown(value: number | null): string {
+  return value !== null && Math.abs(value) >= 1000 ? formatCount(value).replace("-", "−") : formatNumber(value);
 }

@@ -5,6 +5,7 @@ import type { Overview, RunDetail } from "../../../api/types";
 import { ChartFrame } from "../../../components/ChartFrame";
 import { formatCount } from "../../../lib/format";
 import classes from "./figures.module.css";
+import { Scroll } from "./Scroll";
 
 type Props = { run: RunDetail; recipe: FullRecipe | undefined; origin: Overview["origin"] };
 
@@ -28,12 +29,15 @@ export function RecipeCard({ run, recipe, origin }: Props) {
       twin={<table>{rows}</table>}
     >
       <table className={classes.table}>{rows}</table>
-      {origin !== null && <Changes origin={origin} />}
+      {origin !== null && <Changes run={run.id} origin={origin} />}
     </ChartFrame>
   );
 }
 
-function Changes({ origin }: { origin: NonNullable<Overview["origin"]> }) {
+/** More changes than this are another recipe; the comparison has them all. */
+const MOST = 12;
+
+function Changes({ run, origin }: { run: number; origin: NonNullable<Overview["origin"]> }) {
   return (
     <>
       <p className={classes.sentence}>
@@ -41,13 +45,13 @@ function Changes({ origin }: { origin: NonNullable<Overview["origin"]> }) {
         {origin.changes.length === 0 ? " without a change" : `, ${origin.changes.length} field${origin.changes.length > 1 ? "s" : ""} changed`}
       </p>
       {origin.changes.length > 0 && (
-        <div className={classes.scroll}>
+        <Scroll label="Changes, table">
           <table className={classes.table}>
             <thead>
               <tr><th scope="col">field</th><th scope="col">{origin.name}</th><th scope="col">this run</th></tr>
             </thead>
             <tbody>
-              {origin.changes.map(({ path, before, after }) => (
+              {origin.changes.slice(0, MOST).map(({ path, before, after }) => (
                 <tr key={path}>
                   <th scope="row"><code>{path}</code></th>
                   <td>{shown(before)}</td>
@@ -56,7 +60,12 @@ function Changes({ origin }: { origin: NonNullable<Overview["origin"]> }) {
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroll>
+      )}
+      {origin.changes.length > MOST && (
+        <p className={classes.sentence}>
+          {origin.changes.length - MOST} more in <Link to="/runs/compare" search={{ ids: `${origin.id},${run}` }}>the comparison of the two runs</Link>
+        </p>
       )}
     </>
   );

@@ -4,6 +4,7 @@ import type { Overview } from "../../../api/types";
 import { ChartFrame } from "../../../components/ChartFrame";
 import { formatCount, formatDuration, visibleText } from "../../../lib/format";
 import classes from "./figures.module.css";
+import { Scroll } from "./Scroll";
 import own from "./StageFunnel.module.css";
 
 type Stage = Overview["funnel"][number];
@@ -20,9 +21,9 @@ export function StageFunnel({ run, funnel }: { run: number; funnel: readonly Sta
       twin={<Rows run={run} funnel={funnel} most={most} isPlain />}
     >
       {funnel.length === 0 ? <p className={classes.nothing}>No sandbox yet</p> : (
-        <div className={classes.scroll}>
+        <Scroll label="Sandbox stages, table">
           <Rows run={run} funnel={funnel} most={most} />
-        </div>
+        </Scroll>
       )}
     </ChartFrame>
   );
