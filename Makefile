@@ -26,7 +26,7 @@ FRONTEND := $(wildcard frontend/package.json)
 CLIENT := $(wildcard client/pyproject.toml)
 FRONTEND_SOURCES := $(shell find frontend/src frontend/index.html frontend/vite.config.ts -type f 2>/dev/null)
 
-.PHONY: help setup setup-dev bubblewrap demo up test test-full test-python test-frontend lint schema lock clean clean-data
+.PHONY: help setup setup-dev bubblewrap demo up screenshots test test-full test-python test-frontend lint schema lock clean clean-data
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-11s %s\n", $$1, $$2}'
@@ -120,6 +120,11 @@ demo: setup ## run the miniature recipe and show it: make demo [SEED=1] [EXIT=1]
 
 up: setup ## run the stack until Ctrl-C: make up [ARGS="--port 8080"]
 	@exec $(BIN)/python manage.py up $(ARGS)
+
+# Of the newest demo run (manage.py seed_demo), or of the one that RUN names.
+screenshots: setup ## take the README's pictures of the stack that runs: make screenshots [RUN=1]
+	@cd frontend && $(if $(RUN),LONGTAIL_RUN=$(RUN)) SCREENSHOTS=../docs/images \
+	  LONGTAIL_LINK=$$(cd .. && $(BIN)/python manage.py login_link) npm run --silent e2e screenshots
 
 # ---- check --------------------------------------------------------------------------------------
 

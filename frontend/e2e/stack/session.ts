@@ -4,7 +4,7 @@
  *     LONGTAIL_URL=http://127.0.0.1:8000 LONGTAIL_STATE=state.json npm run e2e pages
  *
  * LONGTAIL_STATE is a storage state of Playwright's (tests/e2e/test_dashboard.py writes one). For one file,
- * LONGTAIL_LINK does instead: the link that `manage.py login_link` prints. LONGTAIL_RUN names a run other than the newest demo run.
+ * LONGTAIL_LINK does instead: the link that `manage.py login_link` prints. LONGTAIL_RUN is a run other than the newest demo run.
  *
  *     const page = await openPage(`/runs/${(await demoRun()).id}/tail`, { width: 320 });
  *     await page.getByRole("heading", …).waitFor();
@@ -29,6 +29,7 @@ const OF_STRICT_MODE = "WebSocket is closed before the connection is established
 export const stackUrl = LONGTAIL_URL ?? (LONGTAIL_LINK === undefined ? undefined : new URL(LONGTAIL_LINK).origin);
 
 let browser: Promise<Browser> | undefined;
+let login: Promise<string | Awaited<ReturnType<BrowserContext["storageState"]>>> | undefined;
 const contexts = new Map<string, Promise<BrowserContext>>();
 const complaints = new WeakMap<Page, string[]>();
 
@@ -60,21 +61,25 @@ async function newContext({ width = 1440, height = 900, scheme = "light" }: View
     executablePath: CHROMIUM,
     args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-sync"],
   });
+  login ??= LONGTAIL_STATE === undefined ? signIn(await browser, LONGTAIL_LINK ?? "") : Promise.resolve(LONGTAIL_STATE);
   const context = await (await browser).newContext({
     baseURL: stackUrl, viewport: { width, height }, colorScheme: scheme, timezoneId: "UTC", permissions: ["clipboard-read", "clipboard-write"],
-    ...(LONGTAIL_STATE === undefined ? {} : { storageState: LONGTAIL_STATE }),
+    storageState: await login,
   });
   context.setDefaultTimeout(ACTION_MS);
-  if (LONGTAIL_STATE === undefined && LONGTAIL_LINK !== undefined) await signIn(context, LONGTAIL_LINK);
   return context;
 }
 
-async function signIn(context: BrowserContext, link: string): Promise<void> {
+/** The link works once; all contexts share the session that it opened. */
+async function signIn(chrome: Browser, link: string) {
+  const context = await chrome.newContext();
   const page = await context.newPage();
   await page.goto(link);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { name: "Runs", exact: true }).waitFor();
-  await page.close();
+  const state = await context.storageState();
+  await context.close();
+  return state;
 }
 
 function listen(page: Page): string[] {

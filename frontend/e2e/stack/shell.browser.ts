@@ -3,7 +3,7 @@ import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 
 import type { Trajectory } from "../../src/api/types";
-import { axeOf, complaintsOf, demoRun, faultsOf, firstOf, openPage, stackUrl } from "./session";
+import { axeOf, complaintsOf, demoRun, faultsOf, firstOf, get, list, openPage, stackUrl } from "./session";
 
 describe.skipIf(stackUrl === undefined)("in a browser", () => {
   test("the palette opens a trajectory by its number and the theme by its name", async () => {
@@ -95,7 +95,34 @@ describe.skipIf(stackUrl === undefined)("in a browser", () => {
     expect(complaintsOf(page)).toEqual([]);
     await page.close();
   });
+
+  test("what an agent wrote is text: no script runs, no control is hidden", async () => {
+    const id = await hostileTrajectory();
+    const page = await openPage("/runs");
+    const dialogs: string[] = [];
+    page.on("dialog", (dialog) => {
+      dialogs.push(dialog.message());
+      dialog.dismiss().catch(() => undefined);
+    });
+    await page.goto(`/trajectories/${id}?tab=patch`);
+    const main = page.getByRole("main");
+    await main.getByText('<script>alert("a patch is text")</script>').first().waitFor();
+    expect(await main.innerText()).toContain("⟨U+202E⟩");
+    expect(await main.innerText()).not.toMatch(/[\u202a-\u202e\u2066-\u2069]/);
+    expect(await main.locator("script, iframe, object, img").count()).toBe(0);
+    expect([...dialogs, ...complaintsOf(page)]).toEqual([]);
+    await page.close();
+  });
 });
+
+/** A trajectory of the demo data whose patch holds a script and a control that turns the direction of text. */
+async function hostileTrajectory(): Promise<number> {
+  const run = await demoRun();
+  for (const { id } of await list<Trajectory>(`/runs/${run.id}/trajectories?status=completed&limit=100`)) {
+    if (JSON.stringify(await get(`/trajectories/${id}/patch`)).includes("a patch is text")) return id;
+  }
+  throw new Error("No patch of the demo data is hostile.");
+}
 
 /** Presses Tab until the control has the focus, and sees that the focus shows. */
 async function tabTo(page: Page, selector: string): Promise<void> {

@@ -18,6 +18,7 @@ const WORDS: Record<string, string> = {
   "[": "Previous turn",
   "]": "Next turn",
   e: "Next error",
+  E: "Previous error",
 };
 
 const TYPING = "input, textarea, select, [contenteditable], [role=dialog], [role=menu], [role=listbox]";
