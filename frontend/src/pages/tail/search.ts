@@ -1,3 +1,9 @@
-import { textParams } from "../../lib/search";
+import { CAPS } from "../../lib/caps";
+import { choiceParam, countParam, optional, textParams } from "../../lib/search";
 
-export const tailSearch = (raw: Record<string, unknown>) => textParams(raw, ["stage", "step", "cap", "at"]);
+export const tailSearch = (raw: Record<string, unknown>) => ({
+  ...textParams(raw, ["stage"]),
+  ...optional("step", countParam(raw, "step")),
+  ...optional("cap", choiceParam(raw, "cap", CAPS)),
+  ...optional("at", countParam(raw, "at")),
+});
