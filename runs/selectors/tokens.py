@@ -103,7 +103,7 @@ def _starts(mask: NDArray[np.uint8]) -> list[int]:
 def _arrays(blob: str, notes: list[str]) -> TrajectoryArrays:
     if not blob:
         notes.append(
-            "This attempt stored no tokens: it has not ended, or it ended before a model call."
+            "Tokens are stored when an attempt ends after a model call; this one has none."
         )
     else:
         try:
@@ -126,7 +126,7 @@ def _trainer_logprobs(
     trajectory_id: int, found: dict[str, Any], arrays: TrajectoryArrays, notes: list[str]
 ) -> tuple[int | None, NDArray[np.float32] | None]:
     """Index of the step that trained it, and log-probs in the place of every token; None if not kept."""
-    if found["status"] != Attempt.Status.COMPLETED:
+    if found["status"] != Attempt.Status.COMPLETED or not len(arrays):
         return None, None
     consumption = (
         Consumption.objects.filter(trajectory=trajectory_id)

@@ -1,8 +1,10 @@
 /** Typed bodies of the API with plausible values; a test names only what it is about. */
+import type { Skeleton } from "../api/inspector";
 import type {
   Attempt, Engine, EvalArm, Evaluation, Failure, FailureGroup, Group, Limit, Me, MetricName, MetricSeries, Recipe, Run, RunDetail, RunEvent, Sandbox, Series, Stage, Step,
   Trajectory, TrajectoryDetail, TrajectoryFacets, Turn, Worker,
 } from "../api/types";
+import type { OutlineTurn } from "../lib/outline";
 
 export const T0 = Date.parse("2026-11-29T12:00:00Z");
 export const at = (seconds: number) => new Date(T0 + seconds * 1000).toISOString();
@@ -113,6 +115,37 @@ export function makeTurn(fields: Partial<Turn> = {}): Turn {
     output_tokens: 5, cached_tokens: 80, version_min: 20, version_max: 20, is_timed_out: false, truncated_bytes: 0, action_length: action.length,
     command_length: command.length, observation_length: observation.length, log_length: 0, ...fields,
   };
+}
+
+/** The outline of turns that each take a second, with what a test says of them. */
+export function makeSkeleton(turns: Partial<Omit<OutlineTurn, "index">>[], fields: Partial<Skeleton> = {}): Skeleton {
+  const rows = turns.map((turn, index) => ({
+    offset_s: index, llm_s: 0.6, queue_s: null, exec_s: 0.05, prompt_tokens: 84 + 40 * index, output_tokens: 5, exit_code: 0, preview: "cat stats.py", ...turn, index,
+  }));
+  return {
+    attempt: 1, started_at: at(300.2), turn_cap: 80, token_cap: 448,
+    turns: {
+      index: rows.map((row) => row.index), offset_s: rows.map((row) => row.offset_s), llm_s: rows.map((row) => row.llm_s),
+      queue_s: rows.map((row) => row.queue_s), exec_s: rows.map((row) => row.exec_s), prompt_tokens: rows.map((row) => row.prompt_tokens),
+      output_tokens: rows.map((row) => row.output_tokens), exit_code: rows.map((row) => row.exit_code), preview: rows.map((row) => row.preview),
+    },
+    errors: rows.filter((row) => row.exit_code !== 0).map((row) => row.index), timeouts: [], cut: [], no_action: [], repeated: [], repeats: [],
+    first_edit: null, first_test: null, submit: null, ...fields,
+  };
+}
+
+/** The outline that belongs to turns. */
+export function skeletonOf(turns: readonly Turn[], fields: Partial<Skeleton> = {}): Skeleton {
+  return makeSkeleton(
+    turns.map(({ llm_s, queue_s, exec_s, prompt_tokens, output_tokens, exit_code, command, action }) => ({
+      llm_s, queue_s, exec_s, prompt_tokens, output_tokens, exit_code, preview: command || action,
+    })),
+    fields,
+  );
+}
+
+export function makePatch(patch = "") {
+  return { attempt: 1, status: "completed" as const, patch, is_cut: false };
 }
 
 export function makeGroup(fields: Partial<Group> = {}): Group {

@@ -19,7 +19,7 @@ const ROW_PX = 18;
 export function LogsTab({ trajectory, attempt, onSelect }: TabProps) {
   const search = inspectorRoute.useSearch();
   const navigate = inspectorRoute.useNavigate();
-  const { line, to_line: toLine, q = "", regex } = search;
+  const { line, to_line: toLine, find: q = "", regex } = search;
   const head = useQuery(logQuery(trajectory.id, attempt.number, 1));
   const found = useQuery(logSearchQuery(trajectory.id, attempt.number, q, regex === "true"));
   const hits = found.data?.lines.map((hit) => hit.number) ?? [];
@@ -40,7 +40,7 @@ export function LogsTab({ trajectory, attempt, onSelect }: TabProps) {
       <SearchBar
         key={`${q} ${regex}`} q={q} isRegex={regex === "true"} total={found.data?.num_hits ?? null} error={found.error?.message} hits={hits} line={line} goLine={goLine}
         onSearch={(text, isRegex) => {
-          navigate({ search: (old) => ({ ...old, q: text || undefined, regex: isRegex ? ("true" as const) : undefined }), resetScroll: false }).catch(() => undefined);
+          navigate({ search: (old) => ({ ...old, find: text || undefined, regex: isRegex ? ("true" as const) : undefined }), resetScroll: false }).catch(() => undefined);
         }}
       />
       <Lines trajectory={trajectory.id} attempt={attempt.number} total={total} from={line} to={toLine ?? line} hits={new Set(hits)} q={regex === "true" ? "" : q} onLine={onLine} onSelect={onSelect} />

@@ -62,7 +62,7 @@ function Checks({ title, meaning, checks }: { title: string; meaning: string; ch
           {checks.map((check) => (
             <tr key={check.name} data-state={stateOf(check)}>
               <th scope="row">
-                <Icon name={ICONS[stateOf(check)]} size={12} /> {visibleText(words(check.name))}
+                <Icon name={ICONS[stateOf(check)]} size={12} /> {visibleText(check.kind === "other" ? words(check.name) : check.name)}
               </th>
               <td data-align="right">{check.passed ?? "–"}</td>
               <td data-align="right">{check.total ?? "–"}</td>

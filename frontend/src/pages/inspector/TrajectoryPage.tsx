@@ -5,7 +5,7 @@ import { lazy, Suspense, useMemo } from "react";
 
 import { skeletonQuery } from "../../api/inspector";
 import { useProject } from "../../api/me";
-import { type TrajectoryFilter, trajectoriesQuery, trajectoryQuery } from "../../api/trajectories";
+import { trajectoriesQuery, trajectoryQuery } from "../../api/trajectories";
 import type { Attempt, TrajectoryDetail } from "../../api/types";
 import { CodeBlock } from "../../components/CodeBlock";
 import { EmptyState } from "../../components/EmptyState";
@@ -21,6 +21,7 @@ import { useKeys } from "../../lib/useKeys";
 import { topics } from "../../live/events";
 import { useLive } from "../../live/LiveProvider";
 import { Fault } from "./Fault";
+import { type TrajectoriesSearch, trajectoriesSearch } from "../trajectories/search";
 import { FactsPane } from "./FactsPane";
 import { LoopStepper } from "./LoopStepper";
 import { OutlinePane } from "./OutlinePane";
@@ -49,14 +50,15 @@ const NO_TURNS: OutlineTurn[] = [];
 /** The inspector: what one trajectory did, saw, and came to. */
 export function TrajectoryPage() {
   const { trajectory: id } = route.useParams();
-  const { tab = "transcript", turn: selected, attempt: chosen, facts, ...rest } = route.useSearch();
+  const search = route.useSearch();
+  const { tab = "transcript", turn: selected, attempt: chosen, facts } = search;
   const project = useProject();
   const { data: trajectory } = useSuspenseQuery(trajectoryQuery(id));
   useLive(topics.trajectory(project.id, id));
   const attempt = trajectory.attempts.find((one) => one.number === chosen) ?? trajectory.attempts.at(-1);
   const skeleton = useQuery({ ...skeletonQuery(id, attempt?.number ?? 0), enabled: attempt !== undefined });
   const turns = useMemo(() => (skeleton.data === undefined ? NO_TURNS : outlineTurns(skeleton.data)), [skeleton.data]);
-  const filter = filterOf(rest);
+  const filter = trajectoriesSearch(search);
   const { goTurn, neighbours, open } = useInspectorKeys(trajectory, turns, filter);
   const Tab = tab === "transcript" ? undefined : TABS[tab];
 
@@ -111,13 +113,7 @@ export function TrajectoryPage() {
   );
 }
 
-/** What the list was filtered by, without the words of the inspector's own tabs. */
-function filterOf({ stage, group, status, reward, stop_reason, task, sort }: TrajectoryFilter & { sort?: string | undefined }): TrajectoryFilter {
-  const filter = { stage, group, status, reward, stop_reason, task, sort };
-  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined));
-}
-
-function useInspectorKeys(trajectory: TrajectoryDetail, turns: readonly OutlineTurn[], filter: TrajectoryFilter) {
+function useInspectorKeys(trajectory: TrajectoryDetail, turns: readonly OutlineTurn[], filter: TrajectoriesSearch) {
   const navigate = route.useNavigate();
   const { tab, turn: selected } = route.useSearch();
   const neighbours = useNeighbours(trajectory.id, trajectory.run, filter);
@@ -144,7 +140,7 @@ function useInspectorKeys(trajectory: TrajectoryDetail, turns: readonly OutlineT
   return { goTurn, neighbours, open };
 }
 
-function Lead({ trajectory, filter }: { trajectory: TrajectoryDetail; filter: TrajectoryFilter }) {
+function Lead({ trajectory, filter }: { trajectory: TrajectoryDetail; filter: TrajectoriesSearch }) {
   const { run, group } = trajectory;
   return (
     <span className={classes.lead}>
@@ -193,7 +189,7 @@ function FailurePanel({ attempt, trajectory }: { attempt: Attempt; trajectory: T
 }
 
 /** The trajectories before and after this one in the filtered list that the reader came from. */
-function useNeighbours(id: number, run: number, filter: TrajectoryFilter) {
+function useNeighbours(id: number, run: number, filter: TrajectoriesSearch) {
   const list = useInfiniteQuery(trajectoriesQuery(run, filter));
   const ids = list.data?.pages.flatMap((page) => page.results.map((row) => row.id)) ?? [];
   const at = ids.indexOf(id);

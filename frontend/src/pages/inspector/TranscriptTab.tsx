@@ -45,9 +45,14 @@ export function TranscriptTab({ trajectory, attempt, turns, selected }: TabProps
     return () => observer.disconnect();
   }, []);
 
+  // Once at the estimate, and again when the texts around it have their heights.
+  const isSettled = at < 0 || texts.has(turns[at]?.index ?? -1);
   useEffect(() => {
-    if (at >= 0) virtualizer.scrollToIndex(at + 1, { align: "start" });
-  }, [at, virtualizer]);
+    if (at < 0) return;
+    virtualizer.scrollToIndex(at + 1, { align: "start" });
+    const frame = requestAnimationFrame(() => virtualizer.scrollToIndex(at + 1, { align: "start" }));
+    return () => cancelAnimationFrame(frame);
+  }, [at, isSettled, virtualizer]);
 
   return (
     <>
@@ -175,7 +180,7 @@ function Texts({ turn, of }: { turn: Turn; of: { trajectory: number; attempt: nu
       <div className={classes.action}>
         <Body label={`action of turn ${turn.index}`} text={turn.action} length={turn.action_length} of={{ ...of, part: "action" }} />
       </div>
-      {turn.command !== "" && turn.command.trim() !== turn.action.trim() && (
+      {turn.command !== "" && !turn.action.includes(turn.command) && (
         <>
           <h3 className={classes.label}>Command</h3>
           <Body label={`command of turn ${turn.index}`} text={turn.command} length={turn.command_length} of={{ ...of, part: "command" }} />

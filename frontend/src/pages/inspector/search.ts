@@ -13,11 +13,10 @@ export const inspectorSearch = (raw: Record<string, unknown>) => ({
   /** Logs: the line that is linked to, and the last of a range. */
   ...optional("line", countParam(raw, "line")),
   ...optional("to_line", countParam(raw, "to_line")),
-  ...textParams(raw, ["q"]),
+  ...textParams(raw, ["find"]),
   ...optional("regex", choiceParam(raw, "regex", ["true"])),
   /** Tokens: what colours them, and the first that is shown. */
   ...optional("color", choiceParam(raw, "color", TOKEN_COLORINGS)),
   ...optional("token", countParam(raw, "token")),
   ...optional("facts", choiceParam(raw, "facts", ["off"])),
 });
-export type InspectorSearch = ReturnType<typeof inspectorSearch>;
