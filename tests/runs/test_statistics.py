@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.statistics import clustered_mean, paired_difference, pass_at_k, tail_share, wilson
+from runs.statistics import (
+    clustered_mean,
+    paired_difference,
+    pass_all_k,
+    pass_at_k,
+    sign_flip_p,
+    tail_share,
+    wilson,
+)
 
 
 def test_wilson_of_the_articles_base_model() -> None:
@@ -68,3 +76,36 @@ def test_the_tail_is_what_comes_after_nine_of_ten() -> None:
     assert tail_share([10.0] * 9 + [40.0]) == pytest.approx(0.75)
     assert tail_share([10.0] * 10) == 0.0
     assert tail_share([]) == 0.0
+
+
+def test_all_of_k_is_what_is_left_when_every_draw_must_solve() -> None:
+    """2 of 4 solved: of the 6 pairs one has both."""
+    assert pass_all_k(4, 2, 1) == pytest.approx(0.5)
+    assert pass_all_k(4, 2, 2) == pytest.approx(1 / 6)
+    assert pass_all_k(4, 2, 3) == 0.0
+    assert pass_all_k(3, 3, 3) == 1.0
+    with pytest.raises(ValueError, match="not defined"):
+        pass_all_k(2, 1, 3)
+
+
+def test_four_tasks_that_all_improve_are_two_of_sixteen_signs() -> None:
+    """|sum| is as large with all signs kept or all flipped: p = 2/16."""
+    assert sign_flip_p([0.0] * 4, [0.5] * 4) == pytest.approx(0.125)
+
+
+def test_signs_that_do_as_well_count_against_the_difference() -> None:
+    """Differences 3, 1, -1: sums of the 8 signings are ±5, ±3 (twice each), ±1; |3| is reached by 6."""
+    assert sign_flip_p([0, 0, 1], [3, 1, 0]) == pytest.approx(6 / 8)
+
+
+def test_tasks_that_do_not_differ_change_no_p_value() -> None:
+    assert sign_flip_p([0.0] * 4 + [0.7] * 50, [0.5] * 4 + [0.7] * 50) == pytest.approx(0.125)
+    assert sign_flip_p([0.1, 0.2], [0.1, 0.2]) == 1.0
+
+
+def test_many_tasks_are_drawn_and_never_give_zero() -> None:
+    before, after = [0.0] * 40, [1.0] * 40
+    assert sign_flip_p(before, after) == pytest.approx(1 / 10_001)
+    assert sign_flip_p(before, after) == sign_flip_p(after, before)
+    mixed = sign_flip_p([0.0, 1.0] * 10, [1.0, 0.0] * 10)
+    assert mixed == 1.0

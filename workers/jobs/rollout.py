@@ -100,6 +100,8 @@ class _Attempt:
     grade: dict[str, Any] = field(default_factory=dict)
     patch: Patch = field(default_factory=lambda: Patch(""))
     box: Sandbox | None = None
+    is_known: bool = False
+    """The box has a row that is not ended."""
 
     def __post_init__(self) -> None:
         self.recipe = self.assignment.recipe
@@ -137,9 +139,7 @@ class _Attempt:
 
     def live(self) -> float:
         """The attempt's life in its box; returns the reward."""
-        files = self.process.task_cache.files(
-            self.assignment.task.archive, self.assignment.task.digest
-        )
+        files = self.fetch()
         box = self.start_box(files)
         self.advance("running")
         plan = self.recipe.stages[self.assignment.stage_index]
@@ -165,7 +165,17 @@ class _Attempt:
         }
         return verdict.reward
 
+    def fetch(self) -> TaskFiles:
+        """The task's files on this machine: what an image is to other drivers."""
+        began = time.monotonic()
+        task = self.assignment.task
+        files = self.process.task_cache.files(task.archive, task.digest)
+        self.timings["image"] = time.monotonic() - began
+        return files
+
     def start_box(self, files: TaskFiles) -> Sandbox:
+        self.save_box(SandboxRow.Status.STARTING)
+        self.is_known = True
         box: Sandbox = self.process.driver.start(self.spec(files, self.key))
         self.box = self.lease.box = box
         self.timings |= {name: box.timings.get(name, 0.0) for name in ("start", "setup")}
@@ -196,6 +206,7 @@ class _Attempt:
             box.kill_processes()
             changes = box.changes(max_bytes=MAX_CHANGES_BYTES)
             self.patch = self.patch_of(changes, files)
+            self.timings["collect"] = time.monotonic() - began
             try:
                 return grade(box, files.tests, timeout_s, is_gold_verified=True)
             except Failure as first:
@@ -203,7 +214,8 @@ class _Attempt:
                     raise
                 return self.verify_again(files, changes, timeout_s, first)
         finally:
-            self.timings["verify"] = time.monotonic() - began
+            took = time.monotonic() - began
+            self.timings["verify"] = took - self.timings.get("collect", 0.0)
 
     def patch_of(self, changes: bytes | None, files: TaskFiles) -> Patch:
         """What people will read; whatever is wrong with it, the attempt goes on."""
@@ -273,12 +285,15 @@ class _Attempt:
         )
 
     def end_box(self, *, failed: bool = False) -> None:
-        if self.box is None:
+        """Also the row of one that never started."""
+        if not self.is_known:
             return
-        began = time.monotonic()
-        self.box.close()
-        self.timings["teardown"] = time.monotonic() - began
+        if self.box is not None:
+            began = time.monotonic()
+            self.box.close()
+            self.timings["teardown"] = time.monotonic() - began
         self.box = self.lease.box = None
+        self.is_known = False
         self.save_box(SandboxRow.Status.FAILED if failed else SandboxRow.Status.GONE)
 
     def save_box(self, status: str, *, is_ready: bool = False) -> None:

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.accounts.models import AuditEntry, Role
 from controlplane.blobs import BlobStore
-from controlplane.errors import Invalid
+from controlplane.errors import Conflict, Forbidden, Invalid, NotFound
 from runs.models import Task, TaskSet
-from runs.services.task_sets import import_task_set
+from runs.selectors.task_sets import usable_tasks
+from runs.services.task_sets import import_task_set, quarantine_task, release_task
+from tests import factories
 from tests.factories import NOW, ProjectFactory
+from tests.scenario import member
 
 pytestmark = pytest.mark.django_db
 
@@ -95,3 +99,38 @@ def test_a_link_out_of_the_task_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(Invalid):
         load(tmp_path / "in", tmp_path / "blobs")
+
+
+def test_a_person_takes_a_task_out_and_lets_it_back_in_with_a_reason() -> None:
+    task = factories.TaskFactory()
+    actor = member(Role.OPERATOR, task.task_set.project)
+
+    quarantine_task(task.pk, actor=actor, reason="flaky tests", now=NOW)
+    task.refresh_from_db()
+    assert task.quarantined_at == NOW
+    assert task.quarantine_reason == f"flaky tests ({actor})"
+    assert not usable_tasks(task.task_set).exists()
+    with pytest.raises(Conflict):
+        quarantine_task(task.pk, actor=actor, reason="again", now=NOW)
+
+    release_task(task.pk, actor=actor, reason="mended", now=NOW)
+    task.refresh_from_db()
+    assert (task.quarantined_at, task.quarantine_reason) == (None, "")
+    with pytest.raises(Conflict):
+        release_task(task.pk, actor=actor, reason="again", now=NOW)
+
+    entries = AuditEntry.objects.order_by("id").values_list("action", "details__reason")
+    assert list(entries) == [("task.quarantine", "flaky tests"), ("task.release", "mended")]
+
+
+def test_a_viewer_may_not_quarantine_and_a_stranger_does_not_know_of_the_task() -> None:
+    task = factories.TaskFactory()
+    viewer = member(Role.VIEWER, task.task_set.project)
+    stranger = member(Role.ADMIN, factories.ProjectFactory(slug="theirs"))
+
+    with pytest.raises(Forbidden):
+        quarantine_task(task.pk, actor=viewer, reason="r", now=NOW)
+    with pytest.raises(NotFound):
+        quarantine_task(task.pk, actor=stranger, reason="r", now=NOW)
+    with pytest.raises(NotFound):
+        release_task(task.pk + 1, actor=viewer, reason="r", now=NOW)

@@ -212,6 +212,17 @@ def test_a_full_queue_answers_503_as_sglang_does(
     assert [len(f.result().output_ids) for f in futures] == [LONG] * 4
 
 
+def test_the_load_names_the_longest_sequence_that_is_running(
+    client: EngineClient, threads: ThreadPoolExecutor
+) -> None:
+    assert load(client, "longest_req_tokens") == 0
+    future = start_long(client, threads)
+    assert 3 < load(client, "longest_req_tokens") <= 3 + LONG
+    client.abort("long")
+    with pytest.raises(Failure):
+        future.result()
+
+
 # -- abort, pause, update -------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from tests.workers.jobs.conftest import Job, current, wait_until
 from tests.workers.jobs.lab import JobLab, rollout_recipe
 from tests.workers.trainer.builders import CONTEXT, make_model_dir
 from workers.engines.client import EngineClient
-from workers.jobs.engine import run_engine
+from workers.jobs.engine import load_of, run_engine
 from workers.jobs.runtime import Runtime
 from workers.trainer import directories
 
@@ -152,3 +152,19 @@ def test_no_server_is_started_for_a_run_that_is_over(
     run_engine(lab.engine.pk)
 
     assert (state(lab).status, state(lab).pid) == ("starting", None)
+
+
+def test_what_is_kept_of_an_engines_load_has_our_names_and_nothing_that_it_did_not_say() -> None:
+    answer = {"aggregate": {"num_running_reqs": 3, "token_usage": 0.5, "utilization": 1, "x": "y"}}
+
+    assert load_of(answer) == {"running": 3.0, "token_usage": 0.5}
+    assert load_of({}) == {}
+
+
+def test_ranks_without_an_aggregate_are_added_up_and_the_worst_share_counts() -> None:
+    ranks = [
+        {"num_running_reqs": 3, "token_usage": 0.9, "longest_req_tokens": 70},
+        {"num_running_reqs": 1, "token_usage": 0.1},
+    ]
+
+    assert load_of({"loads": ranks}) == {"running": 4, "token_usage": 0.9, "longest_tokens": 70}

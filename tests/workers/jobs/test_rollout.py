@@ -15,6 +15,7 @@ import pytest
 from controlplane.blobs import BlobStore
 from runs.models import Attempt, Task, Trajectory, Turn
 from runs.services import attempts
+from sandboxes.failures import Failure, FailureClass, FailureStage
 from sandboxes.models import Sandbox
 from tests.factories import NOW
 from tests.scripted_engine import Reply, ScriptedEngine
@@ -421,3 +422,24 @@ def test_a_report_that_never_arrived_lets_the_lease_expire(
 
     first.refresh_from_db()
     assert first.lease_expires_at == lapsed
+
+
+def test_a_box_that_never_started_leaves_a_row_that_failed(
+    make_lab: MakeLab, process: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_lab()
+    attempt = Attempt.objects.order_by("pk")[0]
+    seen: list[str] = []
+
+    def refuse(spec: Any) -> Any:
+        seen.append(Sandbox.objects.get().status)
+        raise Failure(FailureStage.START, FailureClass.BOOT_FAIL, "no shell")
+
+    monkeypatch.setattr(process.driver, "start", refuse)
+    run_attempt(attempt.pk)
+
+    row = Sandbox.objects.get()
+    assert (seen, row.status, row.ready_at) == (["starting"], "failed", None)
+    assert row.finished_at is not None
+    assert "image" in row.timings
+    assert_failed(attempt, "start", "boot_fail")
