@@ -75,9 +75,9 @@ def draw_behaviour(
     stop_reason = _end_of(rng, is_solved=is_solved)
     num_turns = _turns_of(rng, stop_reason, is_solved=is_solved, turn_cap=turn_cap)
     growth = 1 + 0.5 * np.arange(num_turns) / turn_cap
-    llm_s = rng.lognormal(1.18, 0.62, num_turns) * growth * slowness
-    exec_s = rng.lognormal(-0.75, 0.9, num_turns) + (0.26 if driver == "e2b" else 0.02)
-    slow_command = rng.random(num_turns) < 0.004
+    llm_s = rng.lognormal(1.23, 0.62, num_turns) * growth * slowness
+    exec_s = rng.lognormal(-1.15, 0.9, num_turns) + (0.26 if driver == "e2b" else 0.02)
+    slow_command = rng.random(num_turns) < 0.003
     exec_s[slow_command] = COMMAND_S
     output = np.clip(rng.lognormal(5.93, 0.55, num_turns), 24, 4_000)
     observed = np.clip(rng.lognormal(4.6, 0.9, num_turns), 12, 3_000)

@@ -17,195 +17,34 @@ import math
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from runs.advantages import group_advantages, group_statistics
-from runs.demo_data.behaviour import Behaviour, draw_behaviour
-from runs.demo_data.curves import sft_learning_rate, sft_loss, training_metrics
+from runs.demo_data import step_metrics
+from runs.demo_data.behaviour import draw_behaviour
+from runs.demo_data.curves import sft_learning_rate, sft_loss
 from runs.demo_data.faults import BROKEN_TASK, ENGINE_LOST, Fault, draw_fault
+from runs.demo_data.records import (
+    AttemptPlan,
+    CheckpointPlan,
+    EnginePlan,
+    GroupPlan,
+    MemberPlan,
+    Point,
+    Sentence,
+    StagePlan,
+    StepPlan,
+    VersionPlan,
+)
 from runs.demo_data.shape import NUM_TRAIN_TASKS, Shape
-from runs.statistics import tail_share
 from sandboxes.failures import ATTRIBUTABLE, POLICIES
 
 SFT_S = 2_900.0
 CANCEL_S = 3.0
 """A worker learns that it should end with its next heartbeat."""
 ENGINES_A_NODE = 8
-SLOTS_A_WORKER = 64
-
-
-@dataclass(eq=False, slots=True)
-class AttemptPlan:
-    member: MemberPlan
-    number: int
-    created_at: float
-    behaviour: Behaviour
-    driver: str
-    not_before: float | None = None
-    fault: Fault | None = None
-    is_suspect: bool = False
-    is_attributed: bool = False
-    status: str = "queued"
-    cancel_reason: str = ""
-    started_at: float | None = None
-    finished_at: float | None = None
-    engine: int = 0
-    num_turns: int = 0
-    version_min: int | None = None
-    version_max: int | None = None
-    num_llm_errors: int = 0
-
-    def timings(self) -> dict[str, float]:
-        """Seconds by stage, up to where it got."""
-        if self.started_at is None or self.finished_at is None:
-            return {}
-        b = self.behaviour
-        left = self.finished_at - self.started_at
-        found = {"queue": self.started_at - self.created_at}
-        for name, seconds in (("start", b.start_s), ("setup", b.setup_s)):
-            found[name] = min(seconds, left)
-            left -= found[name]
-        found["llm"] = float(b.llm_s[: self.num_turns].sum())
-        found["exec"] = float(b.exec_s[: self.num_turns].sum())
-        if self.status == "completed" or (self.fault and self.fault.at == (1.0, 1.0)):
-            found["verify"] = max(0.0, left - found["llm"] - found["exec"])
-        found["teardown"] = b.teardown_s
-        return {name: round(seconds, 3) for name, seconds in found.items()}
-
-
-@dataclass(eq=False, slots=True)
-class MemberPlan:
-    """A trajectory."""
-
-    group: GroupPlan
-    index: int
-    created_at: float
-    is_solved: bool
-    status: str = "open"
-    reward: float | None = None
-    advantage: float | None = None
-    finished_at: float | None = None
-    attempts: list[AttemptPlan] = field(default_factory=list)
-
-    @property
-    def last(self) -> AttemptPlan:
-        return self.attempts[-1]
-
-
-@dataclass(eq=False, slots=True)
-class GroupPlan:
-    stage: StagePlan
-    index: int
-    task: int
-    """Place of the task in its task set."""
-    resume: int
-    opened_version: int
-    opened_at: float
-    slowness: float
-    is_broken: bool = False
-    """Its task has no working verifier."""
-    members: list[MemberPlan] = field(default_factory=list)
-    status: str = "open"
-    drop_reason: str = ""
-    num_ended: int = 0
-    num_valid: int | None = None
-    reward_mean: float | None = None
-    reward_std: float | None = None
-    oldest_version: int | None = None
-    step: StepPlan | None = None
-    ready_at: float | None = None
-    finished_at: float | None = None
-
-    @property
-    def is_live(self) -> bool:
-        return self.status in ("open", "ready")
-
-
-@dataclass(eq=False, slots=True)
-class StepPlan:
-    stage: StagePlan
-    index: int
-    resume: int
-    trained_version: int
-    started_at: float
-    status: str = "collecting"
-    published_version: int | None = None
-    groups: list[GroupPlan] = field(default_factory=list)
-    """Those that it claimed; after a roll-back they may belong to another step."""
-    consumed: list[MemberPlan] = field(default_factory=list)
-    reward_mean: float | None = None
-    wait_s: float = 0.0
-    logprob_s: float = 0.0
-    update_s: float = 0.0
-    publish_s: float = 0.0
-    trained: dict[str, float] = field(default_factory=dict)
-    metrics: dict[str, float] = field(default_factory=dict)
-    finished_at: float | None = None
-
-
-@dataclass(eq=False, slots=True)
-class StagePlan:
-    index: int
-    kind: str
-    name: str
-    started_at: float = 0.0
-    finished_at: float = 0.0
-    weight_version: int = 0
-    num_steps: int = 0
-    num_steps_done: int = 0
-    num_opened: int = 0
-    groups: list[GroupPlan] = field(default_factory=list)
-    steps: list[StepPlan] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class VersionPlan:
-    version: int
-    parent: int | None
-    resume: int
-    step: int
-    at: float
-    copies: int | None = None
-    """A roll-back publishes the weights of an older version once more."""
-
-
-@dataclass(slots=True)
-class CheckpointPlan:
-    stage: StagePlan
-    step: int
-    resume: int
-    version: int
-    at: float
-    status: str = "complete"
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    at: float
-    kind: str
-    text: str
-    level: str = "info"
-    data: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    name: str
-    resume: int
-    step: int
-    value: float
-    at: float
-
-
-@dataclass(slots=True)
-class EnginePlan:
-    index: int
-    started_at: float
-    lost_at: float | None = None
 
 
 class Plan:
@@ -649,8 +488,8 @@ class Plan:
         step.published_version = self._publish(step.index)
         step.status, step.finished_at = "done", self.now
         stage.num_steps_done = step.index
-        step.trained = self._trained_metrics(step, is_broken=is_broken)
-        step.metrics = step.trained | self._rollout_metrics(step) | _staleness(step)
+        step.trained = step_metrics.trained(self.rng, self.shape, step, is_broken=is_broken)
+        step.metrics = step.trained | step_metrics.rolled_out(step, self._completed_at)
         for name in ("wait", "logprob", "update", "publish"):
             step.metrics[f"time/{name}_s"] = getattr(step, f"{name}_s")
         for name, value in step.metrics.items():
@@ -661,67 +500,6 @@ class Plan:
             self._step = self._begin_step()
             self._admit()
             self._try_step()
-
-    def _trained_metrics(self, step: StepPlan, *, is_broken: bool) -> dict[str, float]:
-        tokens = [int(m.last.behaviour.output_tokens.sum()) for m in step.consumed]
-        lags = {
-            max(0, step.trained_version - version)
-            for m in step.consumed
-            for version in (m.last.version_min, m.last.version_max)
-            if version is not None
-        }
-        return training_metrics(
-            self.rng,
-            step=step.index,
-            num_steps=self.shape.num_steps,
-            is_zero_gradient=not any(g.reward_std for g in step.groups),
-            is_broken=is_broken,
-            lags=sorted(lags)[:8],
-            trained_tokens=sum(tokens),
-            mean_tokens=fmean(tokens),
-            update_s=step.update_s,
-            learning_rate=self.shape.learning_rate,
-        )
-
-    def _rollout_metrics(self, step: StepPlan) -> dict[str, float]:
-        """As runs.selectors.steps.rollout_metrics computes them from rows."""
-        members = [m for g in step.groups for m in g.members]
-        valid = step.consumed
-        began = min(m.created_at for m in members)
-        since = self.now - 120.0
-        num = bisect_right(self._completed_at, self.now) - bisect_right(self._completed_at, since)
-        found = {
-            "rollout/groups_mixed": float(sum(1 for g in step.groups if g.reward_std)),
-            "rollout/valid_share": len(valid) / len(members),
-            "reward/mean": fmean(m.reward or 0.0 for m in valid),
-            "rollout/turns_mean": fmean(m.last.num_turns for m in valid),
-            "rollout/output_tokens_mean": fmean(output_tokens(m.last) for m in valid),
-            "rollout/tail_share": tail_share(
-                [m.finished_at - began for m in members if m.finished_at is not None]
-            ),
-            "rollout/trajectories_per_h": num * 30.0,
-        }
-        return found | self._selection(step)
-
-    def _selection(self, step: StepPlan) -> dict[str, float]:
-        stage = step.stage
-        recent = stage.groups[-600:]
-        finished = [m for g in recent for m in g.members if m.status != "open"]
-        discarded = [m for g in recent if g.status == "dropped" for m in g.members]
-        values: dict[str, float] = {}
-        for name, members in (
-            ("finished", finished),
-            ("consumed", [m for g in step.groups for m in g.members]),
-            ("discarded", [m for m in discarded if m.status != "open"]),
-        ):
-            if members:
-                values[f"rollout/selection_bias/{name}_turns"] = fmean(
-                    m.last.num_turns for m in members
-                )
-            rewards = [m.reward for m in members if m.reward is not None]
-            if rewards:
-                values[f"rollout/selection_bias/{name}_reward"] = fmean(rewards)
-        return values
 
     def _publish(self, step: int, copies: int | None = None) -> int:
         version = len(self.versions)
@@ -820,9 +598,11 @@ class Plan:
             self.engines.append(EnginePlan(index, up_at))
             self._engine_is_up(index, up_at)
 
+    def url_of(self, engine: int) -> str:
+        return f"http://demo-inference-{engine // ENGINES_A_NODE + 1}:{30000 + engine % 8}"
+
     def _engine_is_up(self, index: int, when: float) -> None:
-        url = f"http://demo-inference-{index // ENGINES_A_NODE + 1}:{30000 + index % 8}"
-        text = f"Engine {index} is up at {url}."
+        text = f"Engine {index} is up at {self.url_of(index)}."
         self.sentences.append(Sentence(when, "engine_started", text))
         text = f"Engine {index} serves weight version {self.version}."
         self.sentences.append(Sentence(when + 21, "engine_serving", text))
@@ -875,24 +655,3 @@ class Plan:
         for group in step.groups:
             if group.status == "consumed" and group.step is step:
                 group.status, group.step, group.finished_at = "ready", None, None
-
-
-def output_tokens(attempt: AttemptPlan) -> int:
-    return int(attempt.behaviour.output_tokens[: attempt.num_turns].sum())
-
-
-def _staleness(step: StepPlan) -> dict[str, float]:
-    """As runs.selectors.steps.staleness_of computes it from rows."""
-    rows = [
-        (m.last.version_min, m.last.version_max, output_tokens(m.last))
-        for m in step.consumed
-        if m.last.version_min is not None and m.last.version_max is not None
-    ]
-    total = sum(row[2] for row in rows) or 1
-    ages = [step.trained_version - row[0] for row in rows]
-    return {
-        "rollout/staleness_mean": sum(a * r[2] for a, r in zip(ages, rows, strict=True)) / total,
-        "rollout/staleness_max": float(max(ages)),
-        "rollout/staleness_in_flight": fmean(row[1] - row[0] for row in rows),
-        "rollout/staleness_in_queue": fmean(step.trained_version - row[1] for row in rows),
-    }

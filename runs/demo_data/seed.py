@@ -14,9 +14,10 @@ from django.db import connection, transaction
 
 from controlplane.accounts.models import Project
 from controlplane.blobs import BlobStore
+from runs.demo_data.context import NODE_PREFIX, Context
 from runs.demo_data.plan import Plan
 from runs.demo_data.repositories import tasks_of
-from runs.demo_data.rows import NODE_PREFIX, TokenStore, Writer
+from runs.demo_data.rows import TokenStore, Writer
 from runs.demo_data.shape import (
     HELD_OUT_SET,
     NUM_HELD_OUT_TASKS,
@@ -141,9 +142,8 @@ def _seed(
     for shape, plan, start in zip(shapes, plans, began, strict=True):
         say(f"Run {shape.name}: {shape.num_steps} steps, {len(plan.attempts)} attempts ...")
         source = recipe_source(shape, str(model_dir))
-        writer = Writer(
-            project, shape, plan, source=source, began=start, seed=seed, say=say, tokens=tokens
-        )
+        context = Context(project, shape, plan, start, seed)
+        writer = Writer(context, source=source, tokens=tokens, say=say)
         runs.append(writer.write(task_rows, cloned_from=runs[-1] if runs else None))
         Recipe.objects.update_or_create(
             project=project,

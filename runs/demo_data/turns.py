@@ -9,7 +9,8 @@ from functools import lru_cache
 import numpy as np
 
 from runs.demo_data.behaviour import COMMAND_S, PROMPT_TOKENS
-from runs.demo_data.plan import AttemptPlan, Plan
+from runs.demo_data.plan import Plan
+from runs.demo_data.records import AttemptPlan
 from runs.demo_data.repositories import DemoTask
 from runs.demo_data.texts import PHASES, Exchange, exchanges, unrun
 from runs.services.turns import TurnValues
