@@ -54,6 +54,7 @@ log = logging.getLogger(__name__)
 RETRY_S = 1.0
 MAX_CHANGES_BYTES = 8 * 2**20
 MAX_GRADE_OUTPUT_CHARS = 20_000
+BEFORE_THE_AGENT = (FailureStage.IMAGE, FailureStage.START, FailureStage.SETUP)
 ABORT_CONNECTIONS = 4  # while every slot generates, a cancel must still reach the engine
 
 
@@ -119,7 +120,7 @@ class _Attempt:
             self.report_cancelled()
         except Exception as error:  # noqa: BLE001 - whatever it was, it is told and fails closed
             failure = self.failure_of(error)
-            self.end_box(failed=failure.stage in (FailureStage.START, FailureStage.SETUP))
+            self.end_box(failed=failure.stage in BEFORE_THE_AGENT)
             if self.lease.flag():  # what failed because it was told to end did not fail
                 self.report_cancelled()
             else:
@@ -139,6 +140,8 @@ class _Attempt:
 
     def live(self) -> float:
         """The attempt's life in its box; returns the reward."""
+        self.save_box(SandboxRow.Status.STARTING)
+        self.is_known = True
         files = self.fetch()
         box = self.start_box(files)
         self.advance("running")
@@ -174,8 +177,6 @@ class _Attempt:
         return files
 
     def start_box(self, files: TaskFiles) -> Sandbox:
-        self.save_box(SandboxRow.Status.STARTING)
-        self.is_known = True
         box: Sandbox = self.process.driver.start(self.spec(files, self.key))
         self.box = self.lease.box = box
         self.timings |= {name: box.timings.get(name, 0.0) for name in ("start", "setup")}

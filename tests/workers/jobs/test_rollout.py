@@ -427,8 +427,7 @@ def test_a_report_that_never_arrived_lets_the_lease_expire(
 def test_a_box_that_never_started_leaves_a_row_that_failed(
     make_lab: MakeLab, process: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_lab()
-    attempt = Attempt.objects.order_by("pk")[0]
+    attempt = make_lab().open_attempts()[0]
     seen: list[str] = []
 
     def refuse(spec: Any) -> Any:
