@@ -23,6 +23,7 @@ export type CanvasProps = {
   range: { min?: number; max?: number };
   isSmoothed: boolean;
   hasGhosts: boolean;
+  hasDots: boolean;
   height: number;
   x: XAxis;
   scale: YScale;
@@ -130,12 +131,12 @@ export function MetricCanvas(props: CanvasProps) {
     };
   }, [host, structure, scheme, zone, height, x, scale, sync, hasEnvelope, threshold]);
 
-  const { references, thresholds, range, clip, domain, hasGhosts } = props;
+  const { references, thresholds, range, clip, domain, hasGhosts, hasDots } = props;
   const view = JSON.stringify([references, thresholds, range, clip, domain]);
   useEffect(() => {
     redrawnAt.current = performance.now();
-    plot.current?.setData(plotData(curves.map((curve) => curve.prepared), { hasGhosts, isSmoothed, scale }));
-  }, [curves, view, hasGhosts, isSmoothed, scale]);
+    plot.current?.setData(plotData(curves.map((curve) => curve.prepared), { hasGhosts, hasDots, isSmoothed, scale }));
+  }, [curves, view, hasGhosts, hasDots, isSmoothed, scale]);
   useEffect(() => plot.current?.setSize({ width, height }), [width, height]);
 
   return <div ref={host} className={classes.canvas} role="img" aria-label={label} />;

@@ -47,6 +47,8 @@ type Props = {
   /** Charts with one key move their cursors together. */
   sync?: string;
   hasGhosts?: boolean;
+  /** Single points under a smoothed line. */
+  hasDots?: boolean;
   /** A drag asks for a range of x, a double click for all of it. Without it the chart zooms by itself. */
   onZoom?: (range: [number, number] | null) => void;
   /** Buttons beside the title. */
@@ -60,7 +62,7 @@ type Props = {
  */
 export function MetricChart({
   title, value, note, definition, curves, references = [], thresholds = [], range = {}, window = 10, smoothLabel = `${window}-step mean`, height = 168,
-  x = "step", scale = "linear", clip = false, domain, sync = "longtail", hasGhosts = true, onZoom, actions, empty = "No points yet",
+  x = "step", scale = "linear", clip = false, domain, sync = "longtail", hasGhosts = true, hasDots = true, onZoom, actions, empty = "No points yet",
 }: Props) {
   const zone = useZone();
   const drawn = useMemo<DrawnCurve[]>(
@@ -94,7 +96,7 @@ export function MetricChart({
         </div>
       ) : (
         <MetricCanvas
-          {...{ curves: drawn, references, thresholds, range, isSmoothed, hasGhosts, height, x, scale, domain, sync, onZoom }}
+          {...{ curves: drawn, references, thresholds, range, isSmoothed, hasGhosts, hasDots, height, x, scale, domain, sync, onZoom }}
           label={summary(title, drawn)}
           clip={clip === true ? centralRange(drawn.map((curve) => curve.prepared)) : clip === false ? null : clip}
           onCursor={(at) => {

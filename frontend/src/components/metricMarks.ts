@@ -10,9 +10,9 @@ const LABEL_PX = 40;
 /** Shapes that name a curve stand this far apart. */
 const MARKER_PX = 90;
 
-type Drawn = Pick<CanvasProps, "curves" | "references" | "thresholds" | "isSmoothed">;
+type Drawn = Pick<CanvasProps, "curves" | "references" | "thresholds" | "isSmoothed" | "hasDots">;
 
-export function drawMarks(u: uPlot, { curves, references, thresholds, isSmoothed }: Drawn, color: (name: string) => string): void {
+export function drawMarks(u: uPlot, { curves, references, thresholds, isSmoothed, hasDots }: Drawn, color: (name: string) => string): void {
   const { ctx } = u;
   const ratio = devicePixelRatio;
   ctx.save();
@@ -21,14 +21,18 @@ export function drawMarks(u: uPlot, { curves, references, thresholds, isSmoothed
   ctx.strokeStyle = ctx.fillStyle = color("--ink-3");
   for (const { value } of references) levelLine(u, value);
   for (const { label, value } of thresholds) threshold(u, label, value, ratio);
-  const resumes = new Set(curves.flatMap((curve) => curve.prepared.resumes.map((resume) => resume.x)));
-  for (const x of resumes) resumeLine(u, x, ratio);
+  for (const { prepared, color: name } of curves) {
+    // Of several runs each resume is its own run's; of one run the curves share them.
+    if (curves.some((curve) => curve.marker !== undefined)) ctx.strokeStyle = color(name);
+    for (const { x } of prepared.resumes) resumeLine(u, x, ratio);
+  }
   ctx.setLineDash([]);
   for (const { prepared, color: name, marker } of curves) {
     ctx.strokeStyle = ctx.fillStyle = color(name);
     for (const { x, kind } of prepared.edges) if (isInside(u, x)) edgeMark(u, u.valToPos(x, "x", true), kind, 4 * ratio);
-    offScale(u, prepared, ratio);
-    if (marker !== undefined) shapes(u, prepared.x, isSmoothed ? prepared.mean : prepared.raw, new Path2D(marker), ratio);
+    const line = isSmoothed ? prepared.mean : prepared.raw;
+    offScale(u, hasDots ? prepared : { x: prepared.x, raw: line }, ratio);
+    if (marker !== undefined) shapes(u, prepared.x, line, new Path2D(marker), ratio);
   }
   ctx.restore();
 }
@@ -74,7 +78,7 @@ function resumeLine(u: uPlot, x: number, ratio: number): void {
 }
 
 /** A triangle on the edge behind which the value lies, with the value where there is room for it. */
-function offScale(u: uPlot, { x: xs, raw, envelope }: Prepared, ratio: number): void {
+function offScale(u: uPlot, { x: xs, raw, envelope }: Pick<Prepared, "x" | "raw" | "envelope">, ratio: number): void {
   const { ctx, bbox } = u;
   const { min, max } = u.scales.y ?? {};
   if (min == null || max == null) return;

@@ -5,6 +5,7 @@ import { quantile } from "../lib/quantiles";
 import { alignX, onto, type Prepared } from "../lib/series";
 
 export const Y_SCALES = ["linear", "log", "symlog"] as const;
+export const Y_SCALE_LABEL = { linear: "Linear", log: "Logarithmic", symlog: "Symmetric log" };
 export type YScale = (typeof Y_SCALES)[number];
 export type ColumnKind = "dots" | "line" | "ghosts" | "low" | "high";
 
@@ -13,9 +14,9 @@ export function columnsOf(hasEnvelope: boolean): ColumnKind[] {
   return hasEnvelope ? ["low", "high", "dots", "line", "ghosts"] : ["dots", "line", "ghosts"];
 }
 
-type Choice = { isSmoothed: boolean; hasGhosts: boolean; scale: YScale };
+type Choice = { isSmoothed: boolean; hasGhosts: boolean; hasDots: boolean; scale: YScale };
 
-export function plotData(prepared: readonly Prepared[], { isSmoothed, hasGhosts, scale }: Choice): uPlot.AlignedData {
+export function plotData(prepared: readonly Prepared[], { isSmoothed, hasGhosts, hasDots, scale }: Choice): uPlot.AlignedData {
   const hasEnvelope = prepared.some((one) => one.envelope !== undefined);
   const ghostsOf = (one: Prepared) => (hasGhosts ? one.ghosts : []);
   const x = alignX([...prepared, ...prepared.map((one) => ({ x: ghostsOf(one).map((ghost) => ghost.x) }))]);
@@ -27,7 +28,7 @@ export function plotData(prepared: readonly Prepared[], { isSmoothed, hasGhosts,
       low: one.envelope === undefined ? none : place(one.x, one.envelope.low),
       high: one.envelope === undefined ? none : place(one.x, one.envelope.high),
       // Under an envelope the last value of each bucket would be one dot of many.
-      dots: isSmoothed && one.envelope === undefined ? place(one.x, one.raw) : none,
+      dots: hasDots && isSmoothed && one.envelope === undefined ? place(one.x, one.raw) : none,
       line: place(one.x, isSmoothed ? one.mean : one.raw),
       ghosts: place(ghosts.map((ghost) => ghost.x), ghosts.map((ghost) => ghost.value)),
     };

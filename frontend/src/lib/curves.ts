@@ -31,6 +31,11 @@ function ghostsOf({ x, low, high }: Buckets): Prepared["ghosts"] {
   );
 }
 
+/** Bands of many curves on one chart would hide each other. */
+export function withoutBand({ x, raw, mean, edges, ghosts, resumes }: Prepared): Prepared {
+  return { x, raw, mean, edges, ghosts, resumes };
+}
+
 /** The group's hue: the same on every page. */
 export function colorOf(name: string): string {
   const [prefix = ""] = name.split("/");

@@ -2,13 +2,13 @@ import { Checkbox, Select, TextInput } from "@mantine/core";
 import { type SyntheticEvent, type ReactNode, useState } from "react";
 
 import { Filters } from "../../components/Filters";
-import { Y_SCALES } from "../../components/metricPlot";
+import { Y_SCALE_LABEL, Y_SCALES } from "../../components/metricPlot";
 import { X_AXES, X_LABEL, type XAxis } from "../../lib/axis";
 import { useZone } from "../../lib/preferences";
-import { isAmount, readSmoothing, SMOOTH_LABEL, SMOOTHINGS, withKind, writeSmoothing } from "../../lib/smoothing";
 import { fromPlaceText, PLACE_UNIT, toPlaceText } from "../../lib/placeText";
 import classes from "./ChartsTab.module.css";
 import type { ChartsSearch } from "./search";
+import { SmoothingChoice } from "./SmoothingChoice";
 
 type Change = Partial<Record<keyof ChartsSearch, ChartsSearch[keyof ChartsSearch]>>;
 type Props = { search: ChartsSearch; onChange: (change: Change, replace?: boolean) => void; children: ReactNode };
@@ -32,10 +32,10 @@ export function ChartControls({ search, onChange, children }: Props) {
           allowDeselect={false}
           onChange={(value) => onChange({ x: value === "step" ? undefined : (value ?? undefined), from: undefined, to: undefined })}
         />
-        <Smoothing text={search.smooth} onChange={(smooth) => onChange({ smooth })} />
+        <SmoothingChoice text={search.smooth} onChange={(smooth) => onChange({ smooth })} />
         <Select
           aria-label="Scale"
-          data={Y_SCALES.map((value) => ({ value, label: SCALE_LABEL[value] }))}
+          data={Y_SCALES.map((value) => ({ value, label: Y_SCALE_LABEL[value] }))}
           value={scale}
           allowDeselect={false}
           onChange={(value) => onChange({ scale: value === "linear" ? undefined : (value ?? undefined) })}
@@ -57,49 +57,6 @@ export function ChartControls({ search, onChange, children }: Props) {
         {children}
       </Filters>
       <Range key={`${x} ${from ?? ""} ${to ?? ""}`} x={x} from={from} to={to} onChange={onChange} />
-    </>
-  );
-}
-
-const SCALE_LABEL = { linear: "Linear", log: "Logarithmic", symlog: "Symmetric log" };
-
-function Smoothing({ text, onChange }: { text: string | undefined; onChange: (text: string | undefined) => void }) {
-  const smoothing = readSmoothing(text);
-  const [amount, setAmount] = useState(String(smoothing.amount));
-  const written = `${smoothing.kind}:${smoothing.amount}`;
-  const [before, setBefore] = useState(written);
-  if (before !== written) {
-    setBefore(written);
-    setAmount(String(smoothing.amount));
-  }
-  const isGood = isAmount(smoothing.kind, Number(amount));
-  const commit = () => {
-    if (isGood && Number(amount) !== smoothing.amount) onChange(writeSmoothing({ kind: smoothing.kind, amount: Number(amount) }));
-  };
-  return (
-    <>
-      <Select
-        aria-label="Smoothing"
-        data={SMOOTHINGS.map((value) => ({ value, label: SMOOTH_LABEL[value] }))}
-        value={smoothing.kind}
-        allowDeselect={false}
-        onChange={(kind) => onChange(writeSmoothing(withKind(SMOOTHINGS.find((one) => one === kind) ?? "mean")))}
-      />
-      {smoothing.kind !== "none" && (
-        <TextInput
-          data-fits
-          className={classes.amount}
-          aria-label={smoothing.kind === "ema" ? "Weight of the past, 0 to 0.99" : "Window, 1 to 100 steps"}
-          inputMode="decimal"
-          value={amount}
-          error={!isGood}
-          onChange={(event) => setAmount(event.currentTarget.value)}
-          onBlur={commit}
-          onKeyDown={(event) => {
-            if (event.key === "Enter") commit();
-          }}
-        />
-      )}
     </>
   );
 }
