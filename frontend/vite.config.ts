@@ -14,6 +14,8 @@ export default defineConfig({
     // data: URLs would need a wider Content-Security-Policy.
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 900,
+    // Curves come with the pages that draw them, once.
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: "uplot", test: /node_modules\/uplot/ }] } } },
   },
   server: {
     proxy: {
