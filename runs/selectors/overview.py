@@ -343,15 +343,15 @@ def _counts(found: dict[str, int]) -> list[NamedCountRow]:
 
 def _engine_totals(run: Run, engines: list[dict[str, Any]]) -> EngineTotalsRow:
     live = [engine for engine in engines if engine["status"] not in ("gone", "lost")]
-    loads = [engine["load"].get("aggregate", engine["load"]) for engine in live]
+    loads = [engine["load"] for engine in live]
     used = [load["token_usage"] for load in loads if "token_usage" in load]
     versions = [e["weight_version"] for e in live if e["weight_version"] is not None]
     return EngineTotalsRow(
         num=len(live),
         num_serving=sum(1 for engine in live if engine["status"] == "serving"),
         num_lost=sum(1 for engine in engines if engine["status"] == "lost"),
-        running=sum(int(load.get("num_running_reqs", 0)) for load in loads),
-        queued=sum(int(load.get("num_waiting_reqs", 0)) for load in loads),
+        running=sum(int(load.get("running", 0)) for load in loads),
+        queued=sum(int(load.get("queued", 0)) for load in loads),
         kv_max=max(used, default=None),
         gen_tokens_per_s=sum(float(load.get("gen_throughput", 0)) for load in loads),
         lag=max((run.weight_version - version for version in versions), default=0),

@@ -114,7 +114,7 @@ def test_selection_sums_add_up_and_means_leave_invalid_ones_out() -> None:
     for name in ("num", "num_valid", "sum_turns", "sum_reward"):
         assert finished[name] == sum(part[name] for part in parts), name
     assert (finished["num"], finished["num_valid"], finished["sum_turns"]) == (4, 3, 95)
-    assert rows["consumed"]["mean_turns"] == 8
+    assert (rows["consumed"]["mean_turns"], rows["consumed"]["mean_reward"]) == (5, 1)
     assert rows["discarded"]["mean_turns"] == 41
     assert rows["discarded"]["mean_reward"] == 0
 
@@ -257,8 +257,7 @@ def test_the_topology_adds_up_the_engines_that_are_there() -> None:
     world = World(weight_version=4)
 
     def load(waiting: int, usage: float) -> dict[str, Any]:
-        totals = {"num_running_reqs": 10, "num_waiting_reqs": waiting, "token_usage": usage}
-        return {"loads": [], "aggregate": totals}
+        return {"running": 10, "queued": waiting, "token_usage": usage}
 
     factories.EngineFactory(run=world.run, weight_version=4, load=load(0, 0.2))
     factories.EngineFactory(run=world.run, weight_version=2, status="syncing", load=load(5, 0.9))
