@@ -60,19 +60,6 @@ export const eventsQuery = (run: number, filter: { level?: string | undefined; k
     placeholderData: keepPreviousData,
   });
 
-export type GroupFilter = { stage?: string | undefined; status?: string | undefined };
-
-export const groupsQuery = (run: number, filter: GroupFilter) =>
-  infiniteQueryOptions({
-    queryKey: ["run", run, "groups", filter],
-    queryFn: ({ pageParam, signal }) => {
-      const query = present({ ...filter, cursor: pageParam });
-      return answer(api.GET("/api/v1/runs/{run}/groups", { params: { path: { run }, query }, signal }));
-    },
-    initialPageParam: null as string | null,
-    getNextPageParam: (last) => last.next,
-  });
-
 export const evaluationsQuery = (run: number) =>
   queryOptions({
     queryKey: ["run", run, "evals"],
