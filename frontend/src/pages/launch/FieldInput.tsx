@@ -13,7 +13,12 @@ export function FieldInput({ className, field, id, value, error, onChange }: Pro
   const type = (text: string) => {
     setTyped(text);
     const parsed = parseField(field, text);
-    if (parsed !== null) onChange(parsed.value);
+    if (parsed?.value !== undefined) onChange(parsed.value);
+  };
+  // A field that is emptied on the way to another value keeps its line until the reader leaves it.
+  const leave = () => {
+    if (typed?.trim() === "" && value !== undefined) onChange(undefined);
+    setTyped(null);
   };
   const shared = {
     id,
@@ -22,13 +27,13 @@ export function FieldInput({ className, field, id, value, error, onChange }: Pro
     description: field.description,
     placeholder: defaultOf(field),
     error: isWrong ? expectation(field) : error,
-    onBlur: () => setTyped(null),
+    onBlur: leave,
   };
   if (field.kind === "choice" || field.kind === "flag") {
     return (
       <Select
         {...shared} clearable={!field.isRequired} data={field.kind === "flag" ? ["true", "false"] : field.choices} value={shown === "" ? null : shown}
-        onChange={(choice) => type(choice ?? "")}
+        onChange={(choice) => onChange(choice === null ? undefined : parseField(field, choice)?.value)}
       />
     );
   }

@@ -53,6 +53,8 @@ test("a key that is taken out leaves every other line as it was", () => {
   expect(changes(withValue(TEXT, ["model", "context_length"], undefined))).toEqual(["-  context_length: 448"]);
   expect(changes(withValue(TEXT, ["stages", 0, "attempts"], undefined))).toEqual(["-    attempts: 4"]);
   expect(withValue(TEXT, ["model", "nothing"], undefined)).toBe(TEXT);
+  const agent = withValue(TEXT, ["agent", "turn_cap"], 10);
+  expect(withValue(agent, ["agent", "turn_cap"], undefined)).toBe(TEXT);
 });
 
 test("flow mappings, block scalars and first keys of items are rewritten with their comments", () => {

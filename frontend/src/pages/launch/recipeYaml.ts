@@ -106,7 +106,8 @@ function withoutKey(text: string, document: Document.Parsed, path: Path): string
   const pair = pairAt(document, path);
   if (pair === null) return text;
   const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
-  if (!isMap(parent) || parent.flow === true || parent.items.length === 1 || !hasRange(pair.key)) return null;
+  if (!isMap(parent) || parent.flow === true || !hasRange(pair.key)) return null;
+  if (parent.items.length === 1) return path.length > 1 && typeof path.at(-2) === "string" ? withoutKey(text, document, path.slice(0, -1)) : null;
   const start = lineStart(text, pair.key.range[0]);
   if (text.slice(start, pair.key.range[0]).trim() !== "") return null; // "- kind: eval": the dash must stay
   return withoutLines(text, start, contentEnd(text, pair));
