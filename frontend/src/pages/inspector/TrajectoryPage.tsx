@@ -44,7 +44,7 @@ const TABS: Record<Exclude<InspectorTab, "transcript">, React.ComponentType<TabP
   siblings: lazy(() => import("./SiblingsTab").then((file) => ({ default: file.SiblingsTab }))),
 };
 /** Where a turn has a place; from the others, the outline leads to the transcript. */
-const OF_TURNS: readonly InspectorTab[] = ["transcript", "timeline", "tokens", "logs"];
+const OF_TURNS: readonly InspectorTab[] = ["transcript", "timeline", "tokens"];
 const NO_TURNS: OutlineTurn[] = [];
 
 /** The inspector: what one trajectory did, saw, and came to. */
@@ -115,27 +115,33 @@ export function TrajectoryPage() {
 
 function useInspectorKeys(trajectory: TrajectoryDetail, turns: readonly OutlineTurn[], filter: TrajectoriesSearch) {
   const navigate = route.useNavigate();
-  const { tab, turn: selected } = route.useSearch();
+  const { tab } = route.useSearch();
   const neighbours = useNeighbours(trajectory.id, trajectory.run, filter);
   const open = (to: number | undefined) => {
     if (to !== undefined) navigate({ params: { trajectory: to }, search: { ...filter, ...(tab === undefined ? {} : { tab }) } }).catch(() => undefined);
   };
-  const goTurn = (index: number | undefined) => {
-    if (index === undefined) return;
-    const target = tab !== undefined && OF_TURNS.includes(tab) ? tab : "transcript";
-    navigate({ search: (old) => ({ ...old, tab: target, turn: index, line: undefined, to_line: undefined, token: undefined }), resetScroll: false }).catch(() => undefined);
+  /** To the turn that `find` names, given where the reader is; keys may come faster than the page. */
+  const step = (find: (at: number) => OutlineTurn | undefined) => {
+    navigate({
+      search: (old) => {
+        const turn = find(turns.findIndex((row) => row.index === old.turn))?.index ?? old.turn;
+        const target = old.tab !== undefined && OF_TURNS.includes(old.tab) ? old.tab : ("transcript" as const);
+        return { ...old, tab: target, turn, line: undefined, to_line: undefined, token: undefined };
+      },
+      resetScroll: false,
+    }).catch(() => undefined);
   };
-  const at = turns.findIndex((row) => row.index === selected);
+  const goTurn = (index: number) => step(() => turns.find((row) => row.index === index));
   const isWrong = (turn: OutlineTurn) => turn.isError || turn.hasNoAction;
   useKeys({
     j: () => open(neighbours.next),
     J: () => open(neighbours.next),
     k: () => open(neighbours.previous),
     K: () => open(neighbours.previous),
-    "]": () => goTurn(turns[at + 1]?.index),
-    "[": () => goTurn(turns[Math.max(0, at - 1)]?.index),
-    e: () => goTurn(turns.slice(at + 1).find(isWrong)?.index),
-    E: () => goTurn(turns.slice(0, Math.max(0, at)).findLast(isWrong)?.index),
+    "]": () => step((at) => turns[at + 1]),
+    "[": () => step((at) => turns[Math.max(0, at - 1)]),
+    e: () => step((at) => turns.slice(at + 1).find(isWrong)),
+    E: () => step((at) => turns.slice(0, Math.max(0, at)).findLast(isWrong)),
   });
   return { goTurn, neighbours, open };
 }
