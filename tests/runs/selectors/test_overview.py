@@ -211,9 +211,10 @@ def test_drivers_are_compared_by_quartiles_and_by_how_far_they_were_taken() -> N
 
 
 def test_spans_that_only_touch_are_not_open_together() -> None:
-    began, ended = np.array([0.0, 5.0, 6.0]), np.array([5.0, 9.0, 7.0])
+    began, ended = np.array([0.0, 5.0, 9.0]), np.array([5.0, 9.0, 12.0])
 
-    assert max_concurrent(began, ended) == 2
+    assert max_concurrent(began, ended) == 1
+    assert max_concurrent(began, ended + 1) == 2
     assert max_concurrent(np.empty(0), np.empty(0)) == 0
 
 
