@@ -1,9 +1,9 @@
-import { screen, waitFor } from "@testing-library/react";
+import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { http, HttpResponse } from "msw";
 import { expect, test } from "vitest";
 
-import { makeMe, makeRecipe, makeRun, makeRunDetail, makeStage, page } from "../../test/factories";
+import { at, makeCommands, makeMe, makeRun, makeRunDetail, makeStage, page } from "../../test/factories";
 import { renderApp } from "../../test/render";
 import { server } from "../../test/server";
 import { baselinesOf, estimatesOf } from "../overview/SolveRates";
@@ -11,6 +11,7 @@ import { baselinesOf, estimatesOf } from "../overview/SolveRates";
 const V1 = "*/api/v1";
 const me = (role: "viewer" | "operator" | "admin" = "admin") =>
   http.get(`${V1}/me`, () => HttpResponse.json(makeMe({ projects: makeMe().projects.map((project) => ({ ...project, role })) })));
+const noRecipes = http.get(`${V1}/recipes`, () => HttpResponse.json(page([])));
 const problem = (status: number, code: string, title: string, errors: { pointer: string; message: string }[] = []) =>
   HttpResponse.json({ type: "about:blank", status, code, title, errors }, { status, headers: { "content-type": "application/problem+json" } });
 
@@ -19,6 +20,7 @@ test("without a session every page leads to the login and back", async () => {
     http.get(`${V1}/me`, () => problem(401, "not_authenticated", "Log in first.")),
     http.post(`${V1}/login`, () => HttpResponse.json(makeMe())),
     http.get(`${V1}/runs`, () => HttpResponse.json(page([makeRun({ name: "after login" })]))),
+    noRecipes,
   );
   const { router } = renderApp("/runs?status=running");
   await screen.findByRole("heading", { name: "Log in to Longtail" });
@@ -64,62 +66,84 @@ test("a pause asks for a reason, carries the CSRF token and shows the state that
   expect(bodies).toEqual([{ reason: "lunch" }, "abc"]);
 });
 
-test("a viewer sees the commands and why they cannot be used", async () => {
+test("a command that the server does not allow is shown and says why", async () => {
+  const why = "Viewers may look, operators may act.";
+  const commands = makeCommands().map((command) => ({ ...command, why_not: why }));
   server.use(
     me("viewer"),
-    http.get(`${V1}/runs/7`, () => HttpResponse.json(makeRunDetail())),
+    http.get(`${V1}/runs/7`, () => HttpResponse.json(makeRunDetail({ commands }))),
     http.get(`${V1}/runs/7/events`, () => HttpResponse.json(page([]))),
   );
   renderApp("/runs/7/events");
   const pause = await screen.findByRole("button", { name: "Pause" });
   expect(pause.getAttribute("aria-disabled")).toBe("true");
   await userEvent.hover(pause);
-  expect(await screen.findByText("Viewers may look, operators may act.")).toBeTruthy();
+  expect(await screen.findByText(why)).toBeTruthy();
   await userEvent.click(pause);
   expect(screen.queryByRole("dialog")).toBeNull();
 });
 
-test("a refused launch names the fields, and the same text is sent under the same key", async () => {
-  const keys: (string | null)[] = [];
+test("a checkpoint is asked for with a reason, and demo data and clones are named", async () => {
+  const bodies: unknown[] = [];
+  const detail = { is_demo: true, cloned_from: { id: 3, name: "its parent" } };
   server.use(
     me(),
-    http.get(`${V1}/recipes`, () => HttpResponse.json(page([makeRecipe()]))),
-    http.post(`${V1}/runs`, ({ request }) => {
-      keys.push(request.headers.get("idempotency-key"));
-      return problem(422, "preflight_failed", "The recipe cannot be launched.", [{ pointer: "/timeouts/turn_s", message: "must be longer than llm_call_s" }]);
+    http.get(`${V1}/runs/7`, () => HttpResponse.json(makeRunDetail(detail))),
+    http.get(`${V1}/runs/7/events`, () => HttpResponse.json(page([]))),
+    http.post(`${V1}/runs/7/checkpoint`, async ({ request }) => {
+      bodies.push(await request.json());
+      return HttpResponse.json(makeRunDetail({ ...detail, checkpoint_asked_at: at(300) }));
     }),
   );
-  renderApp("/runs/new");
-  const launch = await screen.findByRole("button", { name: "Launch" });
-  await userEvent.click(launch);
-  expect(await screen.findByText("/timeouts/turn_s")).toBeTruthy();
-  await userEvent.click(launch);
-  await waitFor(() => expect(keys).toHaveLength(2));
-  expect(keys[1]).toBe(keys[0]);
-  await userEvent.type(screen.getByRole("textbox", { name: /YAML/ }), "# changed");
-  await userEvent.click(launch);
-  await waitFor(() => expect(keys).toHaveLength(3));
-  expect(keys[2]).not.toBe(keys[0]);
+  renderApp("/runs/7/events");
+  await userEvent.click(await screen.findByRole("button", { name: "Checkpoint now" }));
+  await userEvent.type(await screen.findByRole("textbox", { name: /Reason/ }), "lunch");
+  await userEvent.click(screen.getAllByRole("button", { name: "Checkpoint now" }).at(-1) ?? document.body);
+  expect(await screen.findByText(/checkpoint asked for/)).toBeTruthy();
+  expect(bodies).toEqual([{ reason: "lunch" }]);
+  expect(screen.getByText("Demo data")).toBeTruthy();
+  expect(screen.getByRole("link", { name: "its parent" })).toBeTruthy();
 });
 
-test("a check that found errors bars the launch until the text changes", async () => {
+test("the filters, the order and the selection of the list are in its address, and two runs can be compared", async () => {
+  const queries: string[] = [];
   server.use(
     me(),
-    http.get(`${V1}/recipes`, () => HttpResponse.json(page([makeRecipe()]))),
-    http.post(`${V1}/preflight`, () =>
-      HttpResponse.json({
-        is_launchable: false,
-        checks: [{ name: "contamination", level: "error", sentence: "calc is in both splits.", configured: null, measured: null, pointer: "/task_sets" }],
-      }),
-    ),
+    noRecipes,
+    http.get(`${V1}/runs`, ({ request }) => {
+      queries.push(new URL(request.url).search);
+      return HttpResponse.json(page([makeRun({ id: 7, name: "first" }), makeRun({ id: 6, name: "second", is_demo: true })]));
+    }),
   );
-  renderApp("/runs/new");
-  await userEvent.click(await screen.findByRole("button", { name: "Check" }));
-  expect(await screen.findByText(/calc is in both splits/)).toBeTruthy();
-  expect(screen.getByRole("button", { name: "Launch" })).toHaveProperty("disabled", true);
-  await userEvent.type(screen.getByRole("textbox", { name: /YAML/ }), "# changed");
-  expect(screen.getByRole("button", { name: "Launch" })).toHaveProperty("disabled", false);
-  expect(screen.getByText("Check of an older text")).toBeTruthy();
+  const { router } = renderApp("/runs?status=running,paused");
+  expect(await screen.findByText("first")).toBeTruthy();
+  expect(screen.getAllByText("0.4 % of 2,313")).toHaveLength(2);
+  expect(queries[0]).toContain("status=running%2Cpaused");
+
+  await userEvent.click(within(screen.getByRole("table", { name: "Runs" })).getByRole("button", { name: /^Run/ }));
+  await waitFor(() => expect(queries.at(-1)).toContain("sort=name"));
+  await userEvent.type(screen.getByRole("textbox", { name: "Name" }), "mini");
+  await waitFor(() => expect(queries.at(-1)).toContain("name=mini"));
+  expect(screen.getByRole("button", { name: "Compare" }).getAttribute("aria-disabled")).toBe("true");
+  const boxes = screen.getAllByRole("checkbox");
+  for (const box of boxes.slice(-2)) await userEvent.click(box);
+  expect(router.state.location.search).toMatchObject({ status: "running,paused", sort: "name", name: "mini", selected: "7,6" });
+  expect(queries.at(-1)).not.toContain("selected");
+  expect(screen.getByRole("link", { name: "Compare 2 runs" }).getAttribute("href")).toBe("/runs/compare?ids=7%2C6");
+});
+
+test("a list without runs says how to launch one, a filtered one how to see all", async () => {
+  server.use(me(), noRecipes, http.get(`${V1}/runs`, () => HttpResponse.json(page([]))));
+  const { router } = renderApp("/runs");
+  expect(await screen.findByText("longtail runs launch -f recipes/miniature.yaml")).toBeTruthy();
+  await router.navigate({ to: "/runs", search: { status: "failed" } });
+  expect(await screen.findByRole("link", { name: "Show all runs" })).toBeTruthy();
+});
+
+test("a list that cannot be read says why", async () => {
+  server.use(me(), noRecipes, http.get(`${V1}/runs`, () => problem(422, "bad_cursor", "This is not a cursor of ours.")));
+  renderApp("/runs");
+  expect((await screen.findByRole("alert")).textContent).toContain("This is not a cursor of ours.");
 });
 
 test("a page that failed says so and can be tried again", async () => {
