@@ -32,7 +32,7 @@ describe.skipIf(link === undefined || recipe === undefined)("in a browser", () =
 async function launch(page: Page): Promise<void> {
   await page.getByRole("link", { name: "New run" }).click();
   await page.getByRole("textbox", { name: /YAML/ }).fill(readFileSync(recipe ?? "", "utf8"));
-  await page.getByLabel("Name").fill("launched in Chromium");
+  await page.getByLabel("Name", { exact: true }).fill("launched in Chromium");
   await page.getByRole("button", { name: "Check" }).click();
   await page.getByRole("region", { name: "Check" }).waitFor();
   await page.getByRole("button", { name: "Launch" }).click();

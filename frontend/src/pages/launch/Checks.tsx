@@ -24,7 +24,7 @@ export function Checks({ checks, isOld, onGoTo }: Props) {
         {count("warning") > 0 && `, ${count("warning")} warn`}
       </p>
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, so the keyboard must reach it */}
-      <div className={classes.scroller} role="region" aria-label="Checks" tabIndex={0}>
+      <div className={classes.scroller} role="region" aria-label="Findings" tabIndex={0}>
         <table className={classes.table}>
           <thead>
             <tr>
