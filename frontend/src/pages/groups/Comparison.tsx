@@ -97,7 +97,7 @@ export function Comparison({ group, turn, onTurn }: Props) {
 function Row({ label, members, cell, isMarked = false }: { label: string; members: readonly GroupMember[]; cell: (member: GroupMember) => ReactNode; isMarked?: boolean }) {
   return (
     <tr data-marked={isMarked}>
-      <th scope="row" title={label}>{label}{isMarked && <span className={classes.parts}>they part here</span>}</th>
+      <th scope="row" title={label}>{label} {isMarked && <span className={classes.parts}>they part here</span>}</th>
       {members.map((member) => (
         <td key={member.trajectory.id} data-invalid={outcomeOf(member.trajectory) === "invalid"}>{cell(member)}</td>
       ))}
