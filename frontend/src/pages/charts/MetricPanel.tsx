@@ -77,6 +77,7 @@ export function MetricPanel({ run, metric, together, choice, x, scale, isClipped
               <>
                 <button
                   type="button"
+                  aria-label={`PNG of ${metric.label}`}
                   onClick={() => {
                     const canvas = panel.current?.querySelector("canvas");
                     if (canvas != null) savePng(canvas, metric.label, [metric.unit, population, metric.definition].filter((part) => part !== "").join(" · ")).catch(() => undefined);
@@ -84,14 +85,19 @@ export function MetricPanel({ run, metric, together, choice, x, scale, isClipped
                 >
                   PNG
                 </button>
-                <a href={seriesFile(run, metric.name, choice)} download title="Every point of the range at full resolution, superseded ones too">
+                <a
+                  href={seriesFile(run, metric.name, choice)}
+                  download
+                  aria-label={`CSV of ${metric.label}`}
+                  title="Every point of the range at full resolution, superseded ones too"
+                >
                   CSV
                 </a>
                 <Link
                   from="/runs/$run/charts"
                   to="/runs/$run/charts"
                   search={(old) => ({ ...old, show: isLarge ? undefined : metric.name })}
-                  aria-label={isLarge ? "Back to all charts" : `${metric.label} on the whole page`}
+                  aria-label={isLarge ? "Close, back to all curves" : `Expand ${metric.label}`}
                 >
                   {isLarge ? "Close" : "Expand"}
                 </Link>
