@@ -1,6 +1,5 @@
 import { Button, Group, Modal, Textarea, Tooltip } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, type SyntheticEvent, useState } from "react";
 
 import type { Role } from "../api/types";
 import { titleOf } from "./ErrorState";
@@ -18,21 +17,25 @@ type Props = {
   send: (reason: string) => Promise<unknown>;
 };
 
+const stop = (event: SyntheticEvent) => event.stopPropagation();
+
 /** Asks why, stays pending until the server has answered, and says why somebody may not. */
 export function CommandButton({ label, title, consequence, role, children, isFinal = false, isDisabled = false, send }: Props) {
   const [isOpen, setOpen] = useState(false);
   const [isPending, setPending] = useState(false);
   const [reason, setReason] = useState("");
+  const [refusal, setRefusal] = useState<string>();
   const refused = role === "viewer" ? "Viewers may look, operators may act." : null;
 
   const submit = async () => {
     setPending(true);
+    setRefusal(undefined);
     try {
       await send(reason.trim());
       setOpen(false);
       setReason("");
     } catch (error) {
-      notifications.show({ title: `${label} was refused`, message: titleOf(error), color: "red" });
+      setRefusal(titleOf(error));
     } finally {
       setPending(false);
     }
@@ -53,35 +56,44 @@ export function CommandButton({ label, title, consequence, role, children, isFin
           {label}
         </Button>
       </Tooltip>
-      <Modal opened={isOpen} onClose={() => setOpen(false)} title={title} size="md">
-        <p>{consequence}</p>
-        {children}
-        <Textarea
-          label="Reason"
-          description="Kept in the audit log."
-          value={reason}
-          onChange={(event) => setReason(event.currentTarget.value)}
-          autosize
-          minRows={2}
-          maxLength={500}
-          data-autofocus
-        />
-        <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={() => setOpen(false)}>
-            Cancel
-          </Button>
-          <Button
-            color={isFinal ? "red" : undefined}
-            loading={isPending}
-            disabled={reason.trim() === ""}
-            onClick={() => {
-              submit().catch(() => undefined);
-            }}
-          >
-            {label}
-          </Button>
-        </Group>
-      </Modal>
+      {/* What is typed and clicked in the dialog is nobody else's: React hands it on to the table that the button stands in. */}
+      {/* eslint-disable-next-line jsx-a11y/no-static-element-interactions -- it stops events only */}
+      <span onKeyDown={stop} onClick={stop}>
+        <Modal opened={isOpen} onClose={() => setOpen(false)} title={title} size="md">
+          <p>{consequence}</p>
+          {children}
+          <Textarea
+            label="Reason"
+            description="Kept in the audit log."
+            value={reason}
+            onChange={(event) => setReason(event.currentTarget.value)}
+            autosize
+            minRows={2}
+            maxLength={500}
+            data-autofocus
+          />
+          {refusal !== undefined && (
+            <p role="alert">
+              {label} was refused: {refusal}
+            </p>
+          )}
+          <Group justify="flex-end" mt="lg">
+            <Button variant="default" onClick={() => setOpen(false)}>
+              Cancel
+            </Button>
+            <Button
+              color={isFinal ? "red" : undefined}
+              loading={isPending}
+              disabled={reason.trim() === ""}
+              onClick={() => {
+                submit().catch(() => undefined);
+              }}
+            >
+              {label}
+            </Button>
+          </Group>
+        </Modal>
+      </span>
     </>
   );
 }

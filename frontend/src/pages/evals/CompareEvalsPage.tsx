@@ -1,7 +1,7 @@
 import { MultiSelect } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { useMemo } from "react";
+import { useDeferredValue, useMemo } from "react";
 
 import { evalArmsQuery, evalCompareQuery } from "../../api/tasks";
 import type { EvalArm, EvalCompare } from "../../api/types";
@@ -70,7 +70,7 @@ function Nothing({ hasArms }: { hasArms: boolean }) {
 }
 
 function Chosen({ arms }: { arms: string }) {
-  const { data } = useSuspenseQuery(evalCompareQuery(arms));
+  const { data } = useSuspenseQuery(evalCompareQuery(useDeferredValue(arms)));
   if (data.differences.length > 0) return <Refused found={data} />;
   if (data.comparison === null) return <EmptyState title="Nothing to compare yet">One of the arms has no attempt that ended.</EmptyState>;
   return <Compared comparison={data.comparison} />;

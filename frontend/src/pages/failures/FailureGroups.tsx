@@ -12,6 +12,7 @@ import { Filters } from "../../components/Filters";
 import { Sparkline } from "../../components/Sparkline";
 import { StatusBadge } from "../../components/StatusBadge";
 import { Time } from "../../components/Time";
+import { useDeferredFilter } from "../../components/useDeferredFilter";
 import { formatCount, words } from "../../lib/format";
 import { FAILURE_STATE } from "../../lib/status";
 import { useFleet } from "../../live/useFleet";
@@ -31,7 +32,7 @@ type Change = Pick<FailureFilter, "stage" | "kind" | "state" | "sort">;
 export function FailureGroups({ filter, onFilter }: { filter: FailureFilter; onFilter: (change: Change) => void }) {
   const navigate = useNavigate();
   const asked = { ...filter, sort: filter.sort ?? DEFAULT_SORT };
-  const groups = useSuspenseInfiniteQuery(failureGroupsQuery(asked));
+  const groups = useSuspenseInfiniteQuery(failureGroupsQuery(useDeferredFilter(asked)));
   const columns = useMemo(() => columnsOf(filter.run), [filter.run]);
   useFleet();
   const isFiltered = filter.stage !== undefined || filter.kind !== undefined || filter.state !== undefined;

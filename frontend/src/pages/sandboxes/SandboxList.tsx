@@ -10,6 +10,7 @@ import { EmptyState } from "../../components/EmptyState";
 import { Filters } from "../../components/Filters";
 import { StatusBadge } from "../../components/StatusBadge";
 import { Elapsed, Time } from "../../components/Time";
+import { useDeferredFilter } from "../../components/useDeferredFilter";
 import { ABSENT, formatDuration } from "../../lib/format";
 import { SANDBOX_STATUS } from "../../lib/status";
 import classes from "./Sandboxes.module.css";
@@ -19,7 +20,7 @@ type Change = Pick<SandboxFilter, "status" | "driver" | "is_orphan" | "sort" | "
 /** Sandboxes of a run or of the project, with the seconds of each stage of their life. */
 export function SandboxList({ filter, drivers, onFilter }: { filter: SandboxFilter; drivers: readonly string[]; onFilter: (change: Change) => void }) {
   const navigate = useNavigate();
-  const sandboxes = useSuspenseInfiniteQuery(sandboxesQuery(filter));
+  const sandboxes = useSuspenseInfiniteQuery(sandboxesQuery(useDeferredFilter(filter)));
   const isFiltered = filter.status !== undefined || filter.driver !== undefined || filter.is_orphan !== undefined;
   return (
     <section className={classes.section} aria-labelledby="sandbox-list">

@@ -7,6 +7,8 @@ import classes from "./TaskSets.module.css";
 const HEIGHT = 160;
 const LEFT = 44;
 const FOOT = 34;
+/** Labels of steps stand apart. */
+const LABEL_PX = 48;
 
 type Step = TaskDetail["steps"][number];
 
@@ -17,11 +19,12 @@ export function SolvedBySteps({ steps }: { steps: readonly Step[] }) {
   const first = steps[0];
   const plot = HEIGHT - FOOT - 8;
   const slot = (width - LEFT) / Math.max(1, steps.length);
+  const every = Math.ceil(LABEL_PX / slot);
   const y = (share: number) => 8 + plot * (1 - share);
   const note =
     first === undefined
       ? "over valid trajectories that steps trained on"
-      : `run ${first.run}, ${first.stage}: over ${formatCount(total)} valid trajectories that its steps trained on; n below each bar`;
+      : `run ${first.run}, ${first.stage}: over ${formatCount(total)} valid trajectories that its steps trained on; their number below each bar`;
   return (
     <ChartFrame title="Solve rate by step" note={note} twin={<Twin steps={steps} />}>
       <div ref={host}>
@@ -49,11 +52,13 @@ export function SolvedBySteps({ steps }: { steps: readonly Step[] }) {
                   {step.num_trajectories > 0 && (
                     <rect x={x + slot * 0.15} width={slot * 0.7} y={y(share) - 1} height={plot - (y(share) - 8) + 1} fill="var(--tone-solved)" />
                   )}
-                  <text x={x + slot / 2} y={HEIGHT - 18} textAnchor="middle">
-                    {label(step)}
-                  </text>
+                  {index % every === 0 && (
+                    <text x={x + slot / 2} y={HEIGHT - 18} textAnchor="middle">
+                      {label(step)}
+                    </text>
+                  )}
                   <text x={x + slot / 2} y={HEIGHT - 4} textAnchor="middle">
-                    n {step.num_trajectories}
+                    {step.num_trajectories}
                   </text>
                 </g>
               );

@@ -12,6 +12,7 @@ import { Filters } from "../../components/Filters";
 import { Page } from "../../components/Page";
 import { Stat, StatRow } from "../../components/Stat";
 import { Time } from "../../components/Time";
+import { useDeferredFilter } from "../../components/useDeferredFilter";
 import { ABSENT, formatCount, formatShare, words } from "../../lib/format";
 import { BUCKETS } from "./search";
 import classes from "./TaskSets.module.css";
@@ -31,7 +32,7 @@ export function TaskSetPage() {
   const filter = route.useSearch();
   const navigate = route.useNavigate();
   const { data: set } = useSuspenseQuery(taskSetQuery(id));
-  const tasks = useSuspenseInfiniteQuery(tasksQuery(id, filter));
+  const tasks = useSuspenseInfiniteQuery(tasksQuery(id, useDeferredFilter(filter)));
   const columns = useMemo(() => columnsOf(id), [id]);
   const change = (to: TaskFilter) => {
     navigate({ search: (old) => ({ ...old, ...to }) as typeof old }).catch(() => undefined);
