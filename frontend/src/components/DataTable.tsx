@@ -116,7 +116,7 @@ export function DataTable<Row extends object>({
     if (isNearEnd && hasMore && !isLoadingMore) onMore?.();
   }, [isNearEnd, hasMore, isLoadingMore, onMore]);
 
-  const { toggle, toggleAll } = useSelection(sorted.map((row) => rowKey(row.original)), selected, onSelected);
+  const { toggle, toggleAll } = useSelection(() => sorted.map((row) => rowKey(row.original)), selected, onSelected);
   const open = useLatest((row: Row) => onOpen?.(row));
   const select = useLatest((key: Key, isRange: boolean) => toggle(key, isRange));
 
@@ -336,14 +336,17 @@ function useHeldRows<Row>(rows: readonly Row[], rowKey: (row: Row) => Key, live:
   };
 }
 
-function useSelection(keys: readonly Key[], selected: readonly Key[] = [], onSelected: ((keys: Key[]) => void) | undefined) {
+function useSelection(keysOf: () => Key[], selected: readonly Key[] = [], onSelected: ((keys: Key[]) => void) | undefined) {
   const anchor = useRef<Key | null>(null);
   return {
     toggle: (key: Key, isRange: boolean) => {
-      onSelected?.(withSelection(selected, keys, key, isRange ? anchor.current : null));
+      onSelected?.(withSelection(selected, keysOf(), key, isRange ? anchor.current : null));
       anchor.current = key;
     },
-    toggleAll: () => onSelected?.(keys.every((key) => selected.includes(key)) ? [] : [...keys]),
+    toggleAll: () => {
+      const keys = keysOf();
+      onSelected?.(keys.every((key) => selected.includes(key)) ? [] : keys);
+    },
   };
 }
 
