@@ -8,7 +8,7 @@ beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
 
 const KEYS: (string | number | object)[][] = [
-  ["me"], ["runs", {}], ["run", 7, "detail"], ["run", 7, "steps"], ["run", 7, "events", {}], ["run", 7, "groups", {}],
+  ["me"], ["runs", {}], ["run", 7, "detail"], ["run", 7, "overview"], ["run", 7, "steps"], ["run", 7, "events", {}], ["run", 7, "groups", {}],
   ["run", 8, "detail"], ["trajectories", 7, {}], ["trajectories", 8, {}], ["trajectory", 40, "detail"], ["trajectory", 41, "detail"],
   ["trajectory", 40, "turns", 1], ["sandboxes", {}], ["failures", "groups", {}], ["engines", {}], ["workers"],
 ];
@@ -24,7 +24,7 @@ test("an event makes stale what it changed and nothing else", () => {
   const { invalidator, stale } = setUp();
   invalidator.applyEvent({ type: "trajectory_changed", run: 7, trajectory: 40, status: "completed" });
   vi.advanceTimersByTime(0);
-  expect(stale()).toEqual(["run/7/detail", "run/7/groups", "trajectories/7", "trajectory/40/detail", "trajectory/40/turns/1"]);
+  expect(stale()).toEqual(["run/7/detail", "run/7/overview", "run/7/groups", "trajectories/7", "trajectory/40/detail", "trajectory/40/turns/1"]);
 });
 
 test("turns of an open trajectory refresh it alone", () => {
