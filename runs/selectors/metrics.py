@@ -6,7 +6,7 @@ import math
 from datetime import datetime
 from typing import Any, Literal
 
-from django.db.models import Count, OuterRef, Subquery
+from django.db.models import Count
 from typing_extensions import TypeAliasType, TypedDict
 
 from controlplane.accounts.access import Actor
@@ -101,14 +101,14 @@ def metric_names(actor: Actor, *, run: int) -> MetricNamesRow:
     """Every curve that the run has, by group and name. Raises NotFound."""
     found = visible_run(actor, run)
     points = MetricPoint.objects.filter(run=found)
-    newest = points.filter(name=OuterRef("name")).order_by("-resume", "-step").values("id")[:1]
-    names = points.values("name").annotate(num=Count("id"), newest=Subquery(newest)).order_by()
-    counts = {row["name"]: (row["num"], row["newest"]) for row in names}
-    last = points.in_bulk([newest for _, newest in counts.values()])
+    counts = dict(points.values_list("name").annotate(Count("id")).order_by())
+    newest = points.order_by("name", "-resume", "-step").distinct("name")
+    last = {point.name: point for point in newest}
     return MetricNamesRow(
         metrics=[
-            _name_row(name, num, last[newest], found)
-            for name, (num, newest) in sorted(counts.items(), key=in_catalogue_order)
+            _name_row(name, num, last[name], found)
+            for name, num in sorted(counts.items(), key=in_catalogue_order)
+            if name in last
         ]
     )
 
