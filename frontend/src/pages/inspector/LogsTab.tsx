@@ -13,7 +13,7 @@ import classes from "./LogsTab.module.css";
 import { inspectorRoute } from "./route";
 import type { TabProps } from "./tabs";
 
-const ROW_PX = 18;
+const ROW_PX = 24;
 
 /** Commands, outputs and verifier as one numbered log. Only the lines in view are fetched. */
 export function LogsTab({ trajectory, attempt, onSelect }: TabProps) {
