@@ -38,7 +38,14 @@ export function ChartFrame({ title, value, note, definition, legend = [], readou
         </span>
       </header>
       {definition !== undefined && <p className={classes.definition} title={definition}>{definition}</p>}
-      {isTable ? <div className={classes.twin}>{twin}</div> : children}
+      {isTable ? (
+        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- who scrolls with keys must be able to get here
+        <div className={classes.twin} role="region" aria-label={`${title}, table`} tabIndex={0}>
+          {twin}
+        </div>
+      ) : (
+        children
+      )}
       {!isTable && (legend.length > 0 || readout !== undefined) && (
         <footer className={classes.footer}>
           {legend.map((item) => (

@@ -74,10 +74,11 @@ export function TimeSplit({ splits, population, onPopulation }: Props) {
               <tr>
                 <th scope="row">attempt</th>
                 <td>{formatDuration(split.mean_s)}</td>
-                <td className={classes.dim}>waited {formatDuration(split.queue_s)} before it began</td>
+                <td>{formatShare(1)}</td>
               </tr>
             </tbody>
           </table>
+          <p className={classes.sentence}>It waited {formatDuration(split.queue_s)} before it began, which is not part of its time.</p>
         </>
       )}
     </ChartFrame>
