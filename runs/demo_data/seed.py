@@ -66,15 +66,11 @@ _LIMITS = (
 )
 
 _STATES = (
-    # class, stage; what happened to the group since
-    (
-        "infer_infra",
-        "resolved",
-        "The engine's context is capped at 64K: no request starves any more.",
-    ),
-    ("lost", "regressed", ""),
-    ("rate_limit", "ignored", "The registry's quota is raised next week."),
-    ("image_error", "resolved", "The images were built again for linux/amd64."),
+    # part of the message, what happened to its group since, and why
+    ("no token within", "resolved", "The engines' context is capped at 64K: no request starves."),
+    ("the sandbox is gone", "regressed", ""),
+    ("toomanyrequests", "ignored", "The registry's quota is raised next week."),
+    ("has no manifest", "resolved", "The images were built again for linux/amd64."),
 )
 
 
@@ -223,10 +219,10 @@ def _set_states(project: Project, runs: list[Run], *, now: datetime) -> None:
     own = list(
         groups.exclude(failures__in=Failure.objects.exclude(run_id__in=ids)).order_by("last_at")
     )
-    for kind, state, reason in _STATES:
+    for part, state, reason in _STATES:
         if len(own) < 2:
             return
-        group = next((g for g in own if g.kind == kind), own[0])
+        group = next((g for g in own if part in g.message), own[0])
         own.remove(group)
         changes: dict[str, Any] = {"state_reason": reason, "state_by": "maria"}
         if state == "resolved":
