@@ -96,8 +96,8 @@ function columnsOf(mean: (step: Step) => number | null, oldest: (step: Step) => 
   const metric = (id: string, header: string, name: string, more: Partial<Column<Step>> = {}) => figure(id, header, (step) => metricOf(step, name), more);
   return [
     { id: "step", header: "Step", width: 72, align: "right", cell: (step) => <Ghost step={step}>{step.index}</Ghost>, sortValue: (step) => step.index },
-    { id: "state", header: "State", width: 112, cell: (step) => <StatusBadge face={STEP_STATUS[step.status]} /> },
-    figure("resume", "Resume", (step) => step.resume, { width: 76 }),
+    { id: "state", header: "State", width: 124, cell: (step) => <StatusBadge face={STEP_STATUS[step.status]} /> },
+    figure("resume", "Resume", (step) => step.resume, { width: 68 }),
     figure("reward", "Reward", (step) => step.reward_mean, { meaning: "Mean over the valid trajectories of the step." }),
     figure("groups", "Groups", (step) => step.num_groups, { width: 76, isExtra: true }),
     figure("trajectories", "Traj.", (step) => step.num_trajectories, { width: 68, meaning: "Trajectories trained: the valid members of its groups." }),
