@@ -40,6 +40,9 @@ function styleNonce(): string {
   return meta.nonce === undefined || meta.nonce === "" ? meta.content : meta.nonce;
 }
 
+// What locks the page's scrolling under a dialog (get-nonce, by Mantine) asks for the nonce by this name.
+Object.assign(window, { __webpack_nonce__: styleNonce() });
+
 const element = document.getElementById("root");
 if (element === null) throw new Error("index.html has no #root");
 createRoot(element).render(

@@ -89,7 +89,7 @@ describe.skipIf(stackUrl === undefined)("in a browser", () => {
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("Enter");
     await page.waitForURL("**/trajectories/*");
-    await page.getByRole("heading", { level: 1 }).waitFor();
+    await page.getByRole("heading", { name: "Turn 0", exact: true }).waitFor();
     await page.keyboard.press("]");
     await page.waitForURL("**turn=*");
     expect(complaintsOf(page)).toEqual([]);
