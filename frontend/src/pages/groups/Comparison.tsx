@@ -15,6 +15,8 @@ type Props = { group: GroupDetail; turn: number | undefined; onTurn: (turn: numb
 
 /** Turns that are shown at once. */
 const SHOWN = 6;
+const LABEL_PX = 168;
+const MEMBER_PX = 190;
 /** Turns before the one in which they parted. */
 const BEFORE = 2;
 
@@ -54,7 +56,11 @@ export function Comparison({ group, turn, onTurn }: Props) {
       </div>
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, so the keyboard must reach it */}
       <div className={classes.scroller} tabIndex={0} role="region" aria-label="Members side by side">
-        <table className={classes.table}>
+        <table className={classes.table} style={{ width: LABEL_PX + members.length * MEMBER_PX }}>
+          <colgroup>
+            <col style={{ width: LABEL_PX }} />
+            {members.map(({ trajectory }) => <col key={trajectory.id} />)}
+          </colgroup>
           <thead>
             <tr>
               <th scope="col">Member</th>
@@ -76,7 +82,7 @@ export function Comparison({ group, turn, onTurn }: Props) {
                     const ran = commands[at];
                     if (ran === undefined) return <span className={classes.absent}>{at >= trajectory.num_turns && trajectory.num_turns > 0 ? "had ended" : ABSENT}</span>;
                     return (
-                      <Link to="/trajectories/$trajectory" params={{ trajectory: trajectory.id }} search={{ group: group.id, turn: at }} className={classes.command} data-differs={!isSame(ran.command, usual)} title={visibleText(ran.command)}>
+                      <Link to="/trajectories/$trajectory" params={{ trajectory: trajectory.id }} search={{ group: group.id, turn: at }} className={classes.command} data-differs={usual === undefined ? undefined : !isSame(ran.command, usual)} title={visibleText(ran.command)}>
                         <code>{visibleText(ran.command) || "(no command)"}</code>
                         {ran.exit_code !== null && ran.exit_code !== 0 && <span className={classes.exit}>exit {ran.exit_code}</span>}
                       </Link>
@@ -86,7 +92,7 @@ export function Comparison({ group, turn, onTurn }: Props) {
               );
             })}
             <Row label="Patch" members={members} cell={(member) => <Patch member={member} />} />
-            {tests.map((test) => <Row key={test} label={visibleText(test)} members={members} cell={({ grade }) => <Result value={grade.details?.[test]} />} />)}
+            {tests.map((test) => <Row key={test} label={shortName(test)} title={visibleText(test)} members={members} cell={({ grade }) => <Result value={grade.details?.[test]} />} />)}
           </tbody>
         </table>
       </div>
@@ -94,15 +100,24 @@ export function Comparison({ group, turn, onTurn }: Props) {
   );
 }
 
-function Row({ label, members, cell, isMarked = false }: { label: string; members: readonly GroupMember[]; cell: (member: GroupMember) => ReactNode; isMarked?: boolean }) {
+type RowProps = { label: string; title?: string; members: readonly GroupMember[]; cell: (member: GroupMember) => ReactNode; isMarked?: boolean };
+
+function Row({ label, title = label, members, cell, isMarked = false }: RowProps) {
   return (
     <tr data-marked={isMarked}>
-      <th scope="row" title={label}>{label} {isMarked && <span className={classes.parts}>they part here</span>}</th>
+      <th scope="row" title={title}>{label} {isMarked && <span className={classes.parts}>they part here</span>}</th>
       {members.map((member) => (
         <td key={member.trajectory.id} data-invalid={outcomeOf(member.trajectory) === "invalid"}>{cell(member)}</td>
       ))}
     </tr>
   );
+}
+
+/** A test without its file; the whole name is on hover. */
+function shortName(test: string): string {
+  const kind = /^(fail|pass)_to_pass:/.exec(test)?.[1];
+  const name = visibleText(test.split(/::|^(?:fail|pass)_to_pass:/).at(-1) ?? test);
+  return kind === undefined ? name : `${name}, ${kind} to pass`;
 }
 
 function Patch({ member: { trajectory, patch, is_cut } }: { member: GroupMember }) {

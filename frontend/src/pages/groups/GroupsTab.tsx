@@ -100,7 +100,7 @@ export function GroupsTab() {
 function columnsOf(run: number): Column<Group>[] {
   return [
     {
-      id: "group", header: "Group", width: 80, sortKey: "id",
+      id: "group", header: "Group", width: 72, sortKey: "id",
       cell: (group) => (
         <Link to="/runs/$run/groups/$group" params={{ run, group: group.id }}>
           {group.id}
@@ -108,26 +108,26 @@ function columnsOf(run: number): Column<Group>[] {
       ),
     },
     {
-      id: "status", header: "State", width: 170, sortKey: "status",
+      id: "status", header: "State", width: 148, sortKey: "status",
       cell: (group) => <StatusBadge face={GROUP_STATUS[group.status]} {...(group.drop_reason ? { detail: words(group.drop_reason) } : {})} />,
     },
-    { id: "task", header: "Task", width: 200, sortKey: "task", cell: (group) => <span title={group.task.key}>{group.task.key}</span> },
+    { id: "task", header: "Task", width: 190, sortKey: "task", cell: (group) => <span title={group.task.key}>{group.task.key}</span> },
     { id: "repository", header: "Repository", width: 130, sortKey: "repository", isExtra: true, cell: (group) => group.task.repository },
     { id: "stage", header: "Stage", width: 104, sortKey: "stage", cell: (group) => group.stage },
     {
-      id: "mean", header: "Reward", unit: "valid mean ± std", width: 172, align: "right", sortKey: "mean",
+      id: "mean", header: "Reward", unit: "valid mean ± std", width: 160, align: "right", sortKey: "mean",
       cell: (group) => (group.reward_mean === null ? ABSENT : `${formatNumber(group.reward_mean)} ± ${formatNumber(group.reward_std)}`),
     },
     {
-      id: "gradient", header: "Zero gradient", width: 124, sortKey: "zero_gradient",
+      id: "gradient", header: "Zero gradient", width: 112, sortKey: "zero_gradient",
       cell: (group) => (group.zero_gradient === "" ? ABSENT : <span title={ZERO_GRADIENT[group.zero_gradient].meaning}>{ZERO_GRADIENT[group.zero_gradient].label}</span>),
     },
-    { id: "valid", header: "Valid", unit: "of ended / all", width: 152, align: "right", sortKey: "valid", cell: (group) => <Members group={group} /> },
-    { id: "version", header: "Oldest", unit: "version", width: 124, align: "right", sortKey: "version", cell: (group) => formatCount(group.oldest_version) },
+    { id: "valid", header: "Valid", unit: "of ended / all", width: 140, align: "right", sortKey: "valid", cell: (group) => <Members group={group} /> },
+    { id: "version", header: "Oldest", unit: "version", width: 112, align: "right", sortKey: "version", cell: (group) => formatCount(group.oldest_version) },
     { id: "step", header: "Step", width: 64, align: "right", sortKey: "step", cell: (group) => formatCount(group.step_index) },
     { id: "opened", header: "Opened", width: 112, align: "right", sortKey: "opened", isExtra: true, cell: (group) => <Time at={group.opened_at} /> },
-    { id: "took", header: "Took", width: 96, align: "right", cell: (group) => <Elapsed from={group.opened_at} to={group.ready_at ?? group.finished_at} /> },
-    { id: "finished", header: "Finished", width: 112, align: "right", sortKey: "finished", cell: (group) => <Time at={group.finished_at} /> },
+    { id: "took", header: "Took", width: 84, align: "right", cell: (group) => <Elapsed from={group.opened_at} to={group.ready_at ?? group.finished_at} /> },
+    { id: "finished", header: "Finished", width: 96, align: "right", sortKey: "finished", cell: (group) => <Time at={group.finished_at} /> },
   ];
 }
 

@@ -25,9 +25,9 @@ export function columnsOf(search: TrajectoriesSearch): Column<Trajectory>[] {
     },
     { id: "outcome", header: "Outcome", width: 108, sortKey: "outcome", cell: (row) => <StatusBadge face={OUTCOME[outcomeOf(row)]} /> },
     { id: "reward", header: "Reward", width: 76, align: "right", sortKey: "reward", cell: (row) => <Reward trajectory={row} /> },
-    { id: "task", header: "Task", width: 150, sortKey: "task", cell: (row) => <span title={row.task.key}>{row.task.key}</span> },
+    { id: "task", header: "Task", width: 186, sortKey: "task", cell: (row) => <span title={row.task.key}>{row.task.key}</span> },
     { id: "repository", header: "Repository", width: 120, sortKey: "repository", isExtra: true, cell: (row) => row.task.repository },
-    { id: "stage", header: "Stage", width: 104, sortKey: "stage", cell: (row) => row.stage },
+    { id: "stage", header: "Stage", width: 96, sortKey: "stage", cell: (row) => row.stage },
     {
       id: "group", header: "Group", width: 72, align: "right", sortKey: "group", isExtra: true,
       cell: (row) => (
@@ -38,7 +38,7 @@ export function columnsOf(search: TrajectoriesSearch): Column<Trajectory>[] {
     },
     { id: "index", header: "Index", width: 64, align: "right", sortKey: "index", isExtra: true, cell: (row) => row.index },
     {
-      id: "stop", header: "Stopped by", width: 150, sortKey: "stop_reason",
+      id: "stop", header: "Stopped by", width: 132, sortKey: "stop_reason",
       cell: (row) =>
         row.failure === null ? (
           row.status === "open" ? (row.attempt_status ?? "") : words(row.stop_reason)
@@ -74,7 +74,7 @@ export function columnsOf(search: TrajectoriesSearch): Column<Trajectory>[] {
         ),
     },
     { id: "started", header: "Started", width: 112, align: "right", sortKey: "started", isExtra: true, cell: (row) => <Time at={row.started_at} /> },
-    { id: "finished", header: "Finished", width: 112, align: "right", sortKey: "finished", cell: (row) => <Time at={row.finished_at} /> },
+    { id: "finished", header: "Finished", width: 96, align: "right", sortKey: "finished", cell: (row) => <Time at={row.finished_at} /> },
   ];
 }
 
