@@ -12,10 +12,16 @@ from runs.models import Attempt, Group, Stage, Trajectory
 from runs.recipe import RlStage
 from runs.sandbox_life import LIFE, stage_of_failure
 from runs.selectors.recipes import recipe_of
-from runs.selectors.sandboxes import FailureRow, SandboxRow, failures, sandboxes
+from runs.selectors.sandboxes import (
+    FailureRow,
+    SandboxRow,
+    failures,
+    sandbox_row,
+    sandboxes,
+)
 from runs.selectors.trajectories import AttemptStatus, GroupStatus, TrajectoryStatus
 from sandboxes.failures import POLICIES, FailureClass
-from sandboxes.models import Failure, Sandbox
+from sandboxes.models import FailureGroup, Sandbox
 
 NUM_ALIKE = 10
 
@@ -88,26 +94,21 @@ class SandboxDetailRow(TypedDict):
 
 def sandbox_detail(actor: Actor, sandbox_id: int) -> SandboxDetailRow:
     """Raises NotFound."""
-    found = sandboxes(actor)
-    rows = found.shape(list(found.query.filter(pk=sandbox_id)))
-    if not rows:
+    found = sandboxes(actor).query.filter(pk=sandbox_id).first()
+    if found is None:
         raise NotFound(f"There is no sandbox {sandbox_id} in a project of yours.")
-    box = rows[0]
-    attempt = _attempt_of(box["attempt_id"])
-    failure = _failure_of(actor, box["attempt_id"])
-    alike = (
-        Failure.objects.filter(group=failure["group"]).exclude(pk=failure["id"])
-        if failure
-        else None
-    )
+    attempt = _attempt_of(found["attempt_id"])
+    box = sandbox_row(found, attempt.trajectory_id if attempt else None)
+    failed = _failures(actor, attempt) if attempt else []
+    failure = failed[0] if failed else None
     return SandboxDetailRow(
         sandbox=box,
         life=life_of(box, failure["stage"] if failure else None, attempt),
         attempt=_attempt(attempt) if attempt else None,
         failure=failure,
         policy=policy_of(failure["kind"]) if failure else None,
-        num_alike=alike.count() if alike is not None else 0,
-        alike=_alike(actor, failure) if failure else [],
+        num_alike=_num_alike(failure) if failure else 0,
+        alike=failed[1:],
         effect=effect_of(attempt) if attempt else None,
     )
 
@@ -119,19 +120,20 @@ def _attempt_of(attempt_id: int | None) -> Attempt | None:
     return Attempt.objects.select_related(*related).filter(pk=attempt_id).first()
 
 
-def _failure_of(actor: Actor, attempt_id: int | None) -> FailureRow | None:
-    """The first failure of the attempt: what came after it followed from it."""
-    if attempt_id is None:
-        return None
+def _failures(actor: Actor, attempt: Attempt) -> list[FailureRow]:
+    """The first failure of the attempt (what came after it followed from it), then the newest of its group."""
     found = failures(actor)
-    rows = found.shape(list(found.query.filter(attempt_id=attempt_id).order_by("id")[:1]))
-    return rows[0] if rows else None
+    first = list(found.query.filter(attempt_id=attempt.pk).order_by("id")[:1])
+    if not first:
+        return []
+    alike = found.query.filter(group=first[0]["group_id"]).exclude(pk=first[0]["id"])
+    return found.shape([*first, *alike.order_by("-id")[:NUM_ALIKE]])
 
 
-def _alike(actor: Actor, failure: FailureRow) -> list[FailureRow]:
-    found = failures(actor, group=failure["group"])
-    others = found.query.exclude(pk=failure["id"]).order_by("-id")
-    return found.shape(list(others[:NUM_ALIKE]))
+def _num_alike(failure: FailureRow) -> int:
+    """The group counts them as they come, so nobody has to."""
+    total = FailureGroup.objects.values_list("num_failures", flat=True).get(pk=failure["group"])
+    return max(0, total - 1)
 
 
 def _attempt(attempt: Attempt) -> BoxAttemptRow:

@@ -117,11 +117,14 @@ def _seconds(stage: str) -> Cast:
 
 def _sandbox_rows(rows: list[dict[str, Any]]) -> list[SandboxRow]:
     trajectory_of = trajectories_of([row["attempt_id"] for row in rows])
-    for row in rows:
-        del row["start_s"], row["lived_s"]
-        row["project"] = row.pop("project_slug")
-        row["trajectory_id"] = trajectory_of.get(row["attempt_id"])
-    return rows  # type: ignore[return-value]
+    return [sandbox_row(row, trajectory_of.get(row["attempt_id"])) for row in rows]
+
+
+def sandbox_row(row: dict[str, Any], trajectory_id: int | None) -> SandboxRow:
+    """A row of the query of `sandboxes` as the API has it."""
+    found: Any = {name: row[name] for name in SandboxRow.__annotations__ if name in row}
+    found |= {"project": row["project_slug"], "trajectory_id": trajectory_id}
+    return found  # type: ignore[no-any-return]
 
 
 def trajectories_of(attempt_ids: list[int | None]) -> dict[int, int]:

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from controlplane.accounts.models import Role
+from runs.selectors.recipes import recipe_of
 from tests import factories
 from tests.controlplane.test_routes import ROUTES
 from tests.factories import NOW
@@ -32,7 +33,7 @@ class World:
         self.trajectory = factories.TrajectoryFactory(group=self.group)
         self.attempt = factories.AttemptFactory(trajectory=self.trajectory, running=True)
         self.failures = factories.FailureGroupFactory(project=self.project)
-        self.box = factories.SandboxFactory(
+        self.held = factories.SandboxFactory(
             project=self.project, run_id=self.run.pk, attempt_id=self.attempt.pk
         )
         self.trained = factories.StepFactory(stage=self.stage, done=True)
@@ -58,9 +59,14 @@ class World:
         factories.SandboxFactory(project=self.project, run_id=self.run.pk, attempt_id=attempt.pk)
 
     def failure_of_the_box(self) -> None:
-        factories.FailureFactory(
-            group=self.failures, run_id=self.run.pk, attempt_id=self.box.attempt_id
-        )
+        for _ in range(2):
+            factories.FailureFactory(
+                group=self.failures, run_id=self.run.pk, attempt_id=self.held.attempt_id
+            )
+
+    def attempt_of_a_known_recipe(self) -> None:
+        recipe_of(self.run.pk)  # read once a process, not once a page
+        self.attempt_of_a_new_trajectory()
 
     def attempt_on_the_task(self) -> None:
         group = factories.GroupFactory(stage=self.stage, task=self.group.task)
@@ -170,7 +176,7 @@ ADD: dict[str, Callable[[World], object]] = {
     "task-sets/{task_set}/tasks": lambda w: factories.TaskFactory(task_set=w.task_set),
     "task-sets/{task_set}/tasks/{task}": World.attempt_on_the_task,
     "evals": lambda w: factories.StageFactory(run=w.run, kind="eval"),
-    "evals/compare?arms={stage}": World.attempt_of_a_new_trajectory,
+    "evals/compare?arms={stage}": World.attempt_of_a_known_recipe,
 }
 # One row, or nothing from the database.
 SINGLE = {
@@ -213,7 +219,7 @@ def test_a_page_of_twenty_costs_the_queries_of_a_page_of_one(path: str) -> None:
         step=world.trained.pk,
         task_set=world.task_set.pk,
         task=world.group.task_id,
-        sandbox=world.box.pk,
+        sandbox=world.held.pk,
         stage=world.stage.pk,
     )
     ADD[path](world)

@@ -100,7 +100,7 @@ def test_a_failed_box_says_where_what_and_what_became_of_its_data(
         trajectory=trajectory, number=1, failed=True, created_at=NOW - timedelta(seconds=3)
     )
     factories.AttemptFactory(trajectory=trajectory, number=2, completed=True, reward=0.0)
-    failures = factories.FailureGroupFactory(stage="setup", kind="transport")
+    failures = factories.FailureGroupFactory(stage="setup", kind="transport", num_failures=2)
     factories.FailureFactory(group=failures, attempt_id=first.pk, evidence={"output": "no route"})
     factories.FailureFactory(group=failures)
     failed = box(
