@@ -91,6 +91,17 @@ def test_the_effective_history_is_drawn_and_what_a_resume_undid_is_a_ghost(
     ]
 
 
+def test_a_step_that_was_undone_is_a_ghost_also_where_the_new_life_says_nothing(
+    client: APIClient, run: Run
+) -> None:
+    for step in (2, 3):
+        _point(run, "train/kl", step, value=0.5, at=NOW)
+
+    (found,) = get(client, f"runs/{run.pk}/series?name=train/kl")["series"]
+
+    assert (found["buckets"]["x"], found["ghosts"]["x"]) == ([2], [3])
+
+
 @pytest.mark.parametrize(
     ("axis", "places"),
     [
@@ -148,14 +159,14 @@ def test_a_range_is_bucketed_anew_and_its_smoothing_looks_before_it(
 
 
 def test_what_json_cannot_hold_is_counted_by_kind(client: APIClient, run: Run) -> None:
-    for step, value in enumerate([math.nan, math.inf, -math.inf, 1.0], start=5):
+    for step, value in enumerate([math.nan, math.inf, -math.inf, -math.inf, 1.0], start=5):
         _point(run, "reward/mean", step, value=value, resume=1, at=NOW)
 
     found = reward(client, run, "buckets=1")
 
     kinds = {(mark["kind"], mark["count"]) for mark in found["buckets"]["non_finite"]}
-    assert kinds == {("NaN", 1), ("Infinity", 1), ("-Infinity", 1)}
-    assert (found["buckets"]["count"], found["buckets"]["last"]) == ([8], [1])
+    assert kinds == {("NaN", 1), ("Infinity", 1), ("-Infinity", 2)}
+    assert (found["buckets"]["count"], found["buckets"]["last"]) == ([9], [1])
 
 
 def test_every_curve_of_a_run_has_a_name_a_meaning_and_its_last_value(
