@@ -20,7 +20,7 @@ test("columns become one row a turn, with its flags", () => {
 test("a loop is the longest run of one command in a row", () => {
   const repeats = [{ command: "ls", turns: [0, 3, 4, 9] }, { command: "cat", turns: [5, 6, 7, 11] }];
   expect(longestLoop(makeSkeleton([], { repeats }))).toEqual({ command: "cat", from: 5, count: 3 });
-  expect(longestLoop(makeSkeleton([], { repeats: [{ command: "ls", turns: [0, 2, 4] }] }))).toBeUndefined();
+  expect(longestLoop(makeSkeleton([], { repeats: [{ command: "ls", turns: [0, 2, 4, 5] }] }))).toBeUndefined();
 });
 
 test("a turn's wait in the engine's queue is apart from its generation", () => {

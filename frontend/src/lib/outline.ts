@@ -49,7 +49,10 @@ export function outlineTurns(skeleton: Skeleton): OutlineTurn[] {
   }));
 }
 
-/** The longest run of the same command in a row: the agent is stuck. */
+/** Twice in a row is a second look; from here on the agent is stuck. */
+const LOOP = 3;
+
+/** The longest run of the same command in a row. */
 export function longestLoop(skeleton: Skeleton): { command: string; from: number; count: number } | undefined {
   let best: { command: string; from: number; count: number } | undefined;
   for (const { command, turns } of skeleton.repeats) {
@@ -57,7 +60,7 @@ export function longestLoop(skeleton: Skeleton): { command: string; from: number
     for (let i = 0; i < turns.length; i += 1) {
       if (i > 0 && turns[i] !== (turns[i - 1] ?? 0) + 1) from = i;
       const count = i - from + 1;
-      if (count >= 2 && count > (best?.count ?? 1)) best = { command, from: turns[from] ?? 0, count };
+      if (count >= LOOP && count > (best?.count ?? 0)) best = { command, from: turns[from] ?? 0, count };
     }
   }
   return best;

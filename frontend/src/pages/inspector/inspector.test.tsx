@@ -1,4 +1,4 @@
-import { screen, waitFor, within } from "@testing-library/react";
+import { act, fireEvent, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { http, HttpResponse } from "msw";
 import { expect, test } from "vitest";
@@ -142,6 +142,23 @@ test("a running attempt marks where it is, an ended one nothing", async () => {
   renderApp("/trajectories/4012");
   const loop = await screen.findByRole("list", { name: "Agentic loop" });
   expect(loop.querySelector("[aria-current=step]")?.textContent).toContain("Tests now");
+});
+
+test("a running attempt is followed until the reader scrolls up, and what came since is counted", async () => {
+  const running = makeAttempt({ status: "running", reward: null, finished_at: null, stop_reason: "" });
+  const turns = [makeTurn()];
+  serve({ turns, detail: { status: "open", reward: null, attempts: [running] } });
+  const { queryClient } = renderApp("/trajectories/4012");
+  const transcript = within(await screen.findByRole("list", { name: "Transcript" }));
+  expect(screen.queryByRole("button", { name: /Jump to live/ })).toBeNull();
+  fireEvent.wheel(window, { deltaY: -40 });
+  expect(await screen.findByRole("button", { name: "Jump to live (0 new)" })).toBeTruthy();
+
+  turns.push(makeTurn({ index: 1 }), makeTurn({ index: 2 }));
+  await act(() => queryClient.invalidateQueries({ queryKey: ["trajectory", 4012] }));
+  await userEvent.click(await screen.findByRole("button", { name: "Jump to live (2 new)" }));
+  expect(screen.queryByRole("button", { name: /Jump to live/ })).toBeNull();
+  expect(await transcript.findByRole("heading", { name: "Turn 2" })).toBeTruthy();
 });
 
 test("named tests are told apart, and a verifier's output is text", async () => {
