@@ -18,7 +18,7 @@ const PICTURES: Record<string, (run: number) => Promise<string>> = {
   runs: () => Promise.resolve("/runs"),
   overview: (run) => Promise.resolve(`/runs/${run}/overview`),
   tail: (run) => Promise.resolve(`/runs/${run}/tail`),
-  inspector: async (run) => `/trajectories/${(await firstOf<Trajectory>(`/runs/${run}/trajectories?outcome=solved&sort=-turns&limit=1`)).id}?turn=1`,
+  inspector: async (run) => `/trajectories/${(await firstOf<Trajectory>(`/runs/${run}/trajectories?outcome=solved&sort=-turns&limit=1`)).id}`,
 };
 
 describe.skipIf(folder === undefined)("pictures", () => {

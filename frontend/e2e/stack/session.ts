@@ -37,11 +37,13 @@ afterAll(async () => {
   await (await browser)?.close();
 });
 
-/** A page at a path of the dashboard, when its first requests have been answered. */
+/** A page at a path of the dashboard, when nothing of it is loading any more. */
 export async function openPage(path: string, view: View = {}): Promise<Page> {
   const page = await newPage(view);
   await page.goto(path, { waitUntil: "networkidle" });
   await page.locator("main :is(h1, h2)").first().waitFor();
+  await page.waitForFunction(() => document.querySelector("[role=status][aria-label=Loading]") === null);
+  await page.waitForLoadState("networkidle");
   return page;
 }
 

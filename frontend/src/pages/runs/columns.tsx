@@ -23,8 +23,8 @@ export const COLUMNS: Column<Run>[] = [
       </span>
     ),
   },
-  { id: "status", header: "State", width: 108, sortKey: "status", cell: (run) => <StatusBadge face={RUN_STATUS[run.status]} /> },
-  { id: "waits", header: "Waits for", width: 118, cell: (run) => <span title={sentenceOf(run)}>{sentenceOf(run) || ABSENT}</span> },
+  { id: "status", header: "State", width: 114, sortKey: "status", cell: (run) => <StatusBadge face={RUN_STATUS[run.status]} /> },
+  { id: "waits", header: "Waits for", width: 112, cell: (run) => <span title={sentenceOf(run)}>{sentenceOf(run) || ABSENT}</span> },
   {
     id: "stage", header: "Stage", width: 132, isExtra: true,
     cell: (run) => {
