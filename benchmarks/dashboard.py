@@ -50,6 +50,7 @@ import websockets
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # also when it is run as a file
 
+from benchmarks import processes  # noqa: E402
 from controlplane.up import environment  # noqa: E402
 
 NUM_ANSWERS = 15
@@ -267,14 +268,16 @@ def measure_server(url: str, say: Callable[[str], None]) -> dict[str, float | No
             times = []
             for path_of, sql in requests:
                 path = path_of.format(run=run, trajectory=longest)
-                mine = _median_ms(partial(_get, api, path))
-                peer = _median_ms(partial(_rows, bare, sql.format(run=run, trajectory=longest)))
-                say(f"{mine:8.1f} ms  bare SQL {peer:7.1f} ms  ratio {mine / peer:6.1f}  /{path}")
+                mine, cpu = _median_ms(partial(_get, api, path))
+                peer, _ = _median_ms(partial(_rows, bare, sql.format(run=run, trajectory=longest)))
+                ratio = f"bare SQL {peer:6.1f} ms  ratio {mine / peer:6.1f}"
+                say(f"{mine:7.1f} ms  {cpu:6.1f} CPU-ms  {ratio}  /{path}")
                 times.append(mine)
             figures[figure] = round(max(times), 1)
         for path_of in OTHERS:
             path = path_of.format(run=run)
-            say(f"{_median_ms(partial(_get, api, path)):8.1f} ms{'':35}/{path}")
+            mine, cpu = _median_ms(partial(_get, api, path))
+            say(f"{mine:7.1f} ms  {cpu:6.1f} CPU-ms  {'':32}  /{path}")
     return figures
 
 
@@ -291,14 +294,22 @@ def _get(api: httpx.Client, path: str) -> None:
     api.get(path).raise_for_status()
 
 
-def _median_ms(call: Callable[[], object]) -> float:
+def _median_ms(call: Callable[[], object]) -> tuple[float, float]:
+    """Wall time; and CPU of web server and PostgreSQL (of the web server alone with LONGTAIL_VAR)."""
     call()
     times = []
+    cpu = _server_cpu_s()
     for _ in range(NUM_ANSWERS):
         began = time.perf_counter()
         call()
         times.append(time.perf_counter() - began)
-    return statistics.median(times) * 1_000
+    cpu = _server_cpu_s() - cpu
+    return statistics.median(times) * 1_000, cpu / NUM_ANSWERS * 1_000
+
+
+def _server_cpu_s() -> float:
+    parts = processes.sample().cpu_s
+    return parts.get("web", 0.0) + parts.get("postgres", 0.0)
 
 
 # 2. open dashboards
