@@ -205,7 +205,7 @@ function drawAxis(context: CanvasRenderingContext2D, { lanes, layout, from, to, 
     context.fillRect(left, head, 1, layout.height + 4);
     context.fillStyle = ink.css("--ink-2");
     context.textAlign = left > gutter + plot - 24 ? "right" : left < gutter + 24 ? "left" : "center";
-    context.fillText(unit === "s" ? formatDuration(tick).replace(/ 0 [sm]$/, "") : formatTick(tick), left, bottom + 15);
+    context.fillText(unit === "s" && tick > 0 ? formatDuration(tick).replace(/ 0 [sm]$/, "") : formatTick(tick), left, bottom + 15);
   }
   context.textAlign = "left";
   for (const { top, text } of layout.headings) {

@@ -87,7 +87,7 @@ function GroupsFigure({ tail, now, onOpen }: { tail: Tail; now: number; onOpen: 
   return (
     <Lanes
       label="Groups on one axis" lanes={lanes} from={0} to={to} marks={marks} onOpen={onOpen}
-      note={`${where} of ${tail.stage ?? ""}, slowest first; tail share ${formatShare(share)} of each trajectory's own time${tail.has_turns ? "" : "; too many turns to draw each"}`}
+      note={`${where} of ${tail.stage ?? ""}, slowest first; ${formatShare(share)} of the longest one came after 90 % had ended, each from its own start${tail.has_turns ? "" : "; too many turns to draw each"}`}
       legend={[
         { label: "LLM", color: "var(--role-llm)", mark: "block" },
         { label: "shell", color: "var(--role-rollout)", mark: "block" },
