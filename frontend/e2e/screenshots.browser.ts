@@ -23,7 +23,7 @@ const PICTURES: Record<string, (run: number) => Promise<string>> = {
 
 describe.skipIf(folder === undefined)("pictures", () => {
   test.each(Object.entries(PICTURES))("%s", async (name, path) => {
-    const page = await openPage(await path((await demoRun()).id), { width: 1440, height: 960 });
+    const page = await openPage(await path((await demoRun()).id), { width: 1440, height: name === "runs" ? 400 : 960 });
     await page.getByRole("button", { name: /^Live updates: Live/ }).waitFor();
     await page.evaluate(() => document.fonts.ready);
     await page.screenshot({ path: join(folder ?? "", `${name}.png`) });
