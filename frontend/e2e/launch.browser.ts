@@ -59,7 +59,7 @@ async function inspect(page: Page): Promise<void> {
   await page.getByRole("link", { name: "Tests" }).click();
   await page.getByText(/^Reward (0|1)/).waitFor();
   await page.getByRole("link", { name: "Timeline" }).click();
-  await page.getByRole("img", { name: /llm/ }).waitFor();
+  await page.getByRole("img", { name: /llm/i }).waitFor();
   const before = page.url();
   await page.keyboard.press("j");
   await page.waitForURL((url) => url.href !== before);
