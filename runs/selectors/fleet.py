@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -183,13 +184,24 @@ def workers(
 
 
 def _worker_rows(rows: list[dict[str, Any]]) -> list[WorkerRow]:
-    busy = _in_flight_by("worker_id", [row["id"] for row in rows])
+    busy = _held_by_workers([row["id"] for row in rows])
     drains = _drains([row["id"] for row in rows if row["status"] == Worker.Status.DRAINING])
     for row in rows:
         row["drained_by"], row["drain_reason"] = drains.get(row["id"], ("", ""))
         row["node"] = row.pop("hostname")
-        row["num_busy"] = busy.get(row["id"], 0)
+        row["num_busy"] = busy[row["id"]]
     return rows  # type: ignore[return-value]
+
+
+def _held_by_workers(ids: list[int]) -> Counter[int]:
+    """Attempts, engines and training stages that a worker owns now; each takes one of its slots."""
+    held = Counter(_in_flight_by("worker_id", ids))
+    engines = Engine.objects.filter(worker__in=ids, status__in=Engine.LIVE)
+    stages = Stage.objects.filter(lease_worker__in=ids, status=Stage.Status.RUNNING)
+    for owned, field in ((engines, "worker_id"), (stages, "lease_worker_id")):
+        taken = owned.filter(lease_token__isnull=False).order_by().values_list(field)
+        held.update(dict(taken.annotate(Count("id"))))
+    return held
 
 
 def _drains(ids: list[int]) -> dict[int, tuple[str, str]]:

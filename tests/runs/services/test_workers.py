@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from controlplane.accounts.models import AuditEntry, Role
@@ -67,8 +69,23 @@ def test_the_list_says_who_drained_it_why_and_whether_it_is_empty() -> None:
 
     (row,) = worker_rows(actor).all()
 
-    assert (row["status"], row["num_busy"]) == ("draining", 1)
+    assert (row["status"], row["num_busy"]) == ("draining", 2), "its attempt, the lab's engine"
     assert (row["drained_by"], row["drain_reason"]) == (actor.username, "a new kernel")
+
+
+def test_a_worker_is_empty_when_it_holds_no_attempt_no_engine_and_no_stage() -> None:
+    viewer = member(Role.VIEWER, factories.ProjectFactory())
+    owner = {"lease_token": uuid.uuid4(), "lease_expires_at": NOW}
+    workers_of = [factories.WorkerFactory(name=name, kind="engine") for name in "abc"]
+    factories.EngineFactory(worker=workers_of[0], **owner)
+    factories.EngineFactory(worker=workers_of[0], status="gone", finished_at=NOW, **owner)
+    factories.StageFactory(lease_worker=workers_of[1], **owner)
+
+    assert {row["name"]: row["num_busy"] for row in worker_rows(viewer).all()} == {
+        "a": 1,
+        "b": 1,
+        "c": 0,
+    }
 
 
 def test_only_an_operator_of_some_project_may_drain() -> None:

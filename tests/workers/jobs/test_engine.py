@@ -12,7 +12,7 @@ import pytest
 from django.db import transaction
 
 from controlplane.blobs import fresh_key
-from runs.models import Engine, Run
+from runs.models import Engine, Run, Worker
 from runs.services import weights
 from tests.factories import NOW
 from tests.workers.jobs.conftest import Job, current, wait_until
@@ -168,3 +168,34 @@ def test_ranks_without_an_aggregate_are_added_up_and_the_worst_share_counts() ->
     ]
 
     assert load_of({"loads": ranks}) == {"running": 4, "token_usage": 0.9, "longest_tokens": 70}
+
+
+class FakeConsumer:
+    """What a worker asks of Celery's consumer."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    def call_soon(self, turn: Callable[[str], None], queue: str) -> None:
+        turn(queue)
+
+    def cancel_task_queue(self, queue: str) -> None:
+        self.asked.append(("cancel", queue))
+
+    def add_task_queue(self, queue: str) -> None:
+        self.asked.append(("add", queue))
+
+
+def test_a_draining_worker_takes_no_job_from_its_queue_until_it_may_again(
+    process: Runtime, monkeypatch: pytest.MonkeyPatch, lab: JobLab
+) -> None:
+    consumer = FakeConsumer()
+    monkeypatch.setattr(process, "consumer", consumer)
+    process._renew()
+    Worker.objects.filter(pk=process.row.pk).update(status="draining")
+    process._renew()
+    process._renew()
+    Worker.objects.filter(pk=process.row.pk).update(status="live")
+    process._renew()
+
+    assert consumer.asked == [("cancel", "engine"), ("add", "engine")]
