@@ -20,19 +20,20 @@ export const TURNS_AT_ONCE = 20;
 export const TOKENS_AT_ONCE = 4096;
 export const LINES_AT_ONCE = 500;
 
-export const skeletonQuery = (trajectory: number, attempt: number) =>
+/** Without a number it is the newest attempt's: it can be asked for before the attempts are known. */
+export const skeletonQuery = (trajectory: number, attempt: number | undefined) =>
   queryOptions({
-    queryKey: ["trajectory", trajectory, "skeleton", attempt],
+    queryKey: ["trajectory", trajectory, "skeleton", attempt ?? "newest"],
     queryFn: ({ signal }) =>
-      answer(api.GET("/api/v1/trajectories/{trajectory}/skeleton", { params: { path: { trajectory }, query: { attempt } }, signal })),
+      answer(api.GET("/api/v1/trajectories/{trajectory}/skeleton", { params: { path: { trajectory }, query: present({ attempt }) }, signal })),
   });
 
-/** The texts of TURNS_AT_ONCE turns from an index on. */
-export const turnsFromQuery = (trajectory: number, attempt: number, from: number) =>
+/** The texts of TURNS_AT_ONCE turns from an index on; without a number, of the newest attempt. */
+export const turnsFromQuery = (trajectory: number, attempt: number | undefined, from: number) =>
   queryOptions({
-    queryKey: ["trajectory", trajectory, "turns", attempt, from],
+    queryKey: ["trajectory", trajectory, "turns", attempt ?? "newest", from],
     queryFn: async ({ signal }) => {
-      const query = { attempt, from_index: from, limit: TURNS_AT_ONCE };
+      const query = { ...present({ attempt }), from_index: from, limit: TURNS_AT_ONCE };
       const page = await answer(api.GET("/api/v1/trajectories/{trajectory}/turns", { params: { path: { trajectory }, query }, signal }));
       return page.results;
     },

@@ -1,9 +1,9 @@
 import { Button } from "@mantine/core";
-import { useInfiniteQuery, useQuery, useSuspenseQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, usePrefetchQuery, useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo } from "react";
 
-import { skeletonQuery } from "../../api/inspector";
+import { skeletonQuery, TURNS_AT_ONCE, turnsFromQuery } from "../../api/inspector";
 import { useProject } from "../../api/me";
 import { trajectoriesQuery, trajectoryQuery } from "../../api/trajectories";
 import type { Attempt, TrajectoryDetail } from "../../api/types";
@@ -53,10 +53,13 @@ export function TrajectoryPage() {
   const search = route.useSearch();
   const { tab = "transcript", turn: selected, attempt: chosen, facts } = search;
   const project = useProject();
+  // All at once: the page waits for the slowest of them, not for their sum.
+  usePrefetchQuery(skeletonQuery(id, chosen));
+  usePrefetchQuery(turnsFromQuery(id, chosen, (selected ?? 0) - ((selected ?? 0) % TURNS_AT_ONCE)));
   const { data: trajectory } = useSuspenseQuery(trajectoryQuery(id));
   useLive(topics.trajectory(project.id, id));
   const attempt = trajectory.attempts.find((one) => one.number === chosen) ?? trajectory.attempts.at(-1);
-  const skeleton = useQuery({ ...skeletonQuery(id, attempt?.number ?? 0), enabled: attempt !== undefined });
+  const skeleton = useQuery({ ...skeletonQuery(id, chosen), enabled: attempt !== undefined });
   const turns = useMemo(() => (skeleton.data === undefined ? NO_TURNS : outlineTurns(skeleton.data)), [skeleton.data]);
   const filter = trajectoriesSearch(search);
   const { goTurn, neighbours, open } = useInspectorKeys(trajectory, turns, filter);
@@ -99,10 +102,10 @@ export function TrajectoryPage() {
           <OutlinePane turns={turns} selected={selected} onSelect={goTurn} />
           <div className={classes.content}>
             {Tab === undefined ? (
-              <TranscriptTab key={attempt.number} {...{ trajectory, attempt, skeleton: skeleton.data, turns, selected, onSelect: goTurn }} />
+              <TranscriptTab key={attempt.number} {...{ trajectory, attempt, chosen, skeleton: skeleton.data, turns, selected, onSelect: goTurn }} />
             ) : (
               <Suspense fallback={<Loading rows={6} />}>
-                <Tab key={attempt.number} {...{ trajectory, attempt, skeleton: skeleton.data, turns, selected, onSelect: goTurn }} />
+                <Tab key={attempt.number} {...{ trajectory, attempt, chosen, skeleton: skeleton.data, turns, selected, onSelect: goTurn }} />
               </Suspense>
             )}
           </div>

@@ -19,7 +19,7 @@ const TURN_PX = 160;
 const HEADER_PX = 56;
 
 /** The conversation: what the model wrote, and what the sandbox answered. Turns out of view are not in the page. */
-export function TranscriptTab({ trajectory, attempt, turns, selected }: TabProps) {
+export function TranscriptTab({ trajectory, attempt, chosen, turns, selected }: TabProps) {
   const list = useRef<HTMLOListElement>(null);
   const [margin, setMargin] = useState(0);
   const virtualizer = useWindowVirtualizer({
@@ -33,7 +33,7 @@ export function TranscriptTab({ trajectory, attempt, turns, selected }: TabProps
     initialRect: { width: 1200, height: 900 },
   });
   const items = virtualizer.getVirtualItems();
-  const texts = useTexts(trajectory.id, attempt.number, turns, items.map((item) => item.index - 1));
+  const texts = useTexts(trajectory.id, chosen, turns, items.map((item) => item.index - 1));
   const at = turns.findIndex((turn) => turn.index === selected);
   const { numNew, follow } = useFollow(isLive(attempt) && selected === undefined, turns.length, () => virtualizer.scrollToIndex(turns.length, { align: "end" }));
 
@@ -90,7 +90,7 @@ export function TranscriptTab({ trajectory, attempt, turns, selected }: TabProps
 }
 
 /** The texts of the turns in view, TURNS_AT_ONCE at a time. */
-function useTexts(trajectory: number, attempt: number, turns: readonly OutlineTurn[], shown: readonly number[]): Map<number, Turn> {
+function useTexts(trajectory: number, attempt: number | undefined, turns: readonly OutlineTurn[], shown: readonly number[]): Map<number, Turn> {
   const from = (position: number) => turns[position - (position % TURNS_AT_ONCE)]?.index;
   const starts = [...new Set(shown.map(from).filter((start) => start !== undefined))];
   const chunks = useQueries({ queries: starts.map((start) => turnsFromQuery(trajectory, attempt, start)) });

@@ -6,6 +6,8 @@ import type { OutlineTurn } from "../../lib/outline";
 export type TabProps = {
   trajectory: TrajectoryDetail;
   attempt: Attempt;
+  /** The number in the address; without one it is the newest. */
+  chosen: number | undefined;
   skeleton: Skeleton;
   turns: readonly OutlineTurn[];
   selected: number | undefined;
