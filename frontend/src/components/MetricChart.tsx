@@ -53,7 +53,8 @@ type Props = {
   onZoom?: (range: [number, number] | null) => void;
   /** Buttons beside the title. */
   actions?: ReactNode;
-  empty?: string;
+  /** In the place of the drawing when there are no points. */
+  empty?: ReactNode;
 };
 
 /**

@@ -62,10 +62,12 @@ function threshold(u: uPlot, label: string, value: number, ratio: number): void 
   const isBelow = y > top + height;
   levelLine(u, value);
   const { ctx } = u;
-  ctx.textAlign = "right";
+  // Off the axis it stands apart from the newest points, whose own marks are on the right.
+  const isOutside = isAbove || isBelow;
+  ctx.textAlign = isOutside ? "left" : "right";
   ctx.textBaseline = isAbove ? "top" : "bottom";
   const text = `${label} ${formatNumber(value)}${isAbove ? " ↑" : isBelow ? " ↓" : ""}`;
-  ctx.fillText(text, left + width - 2 * ratio, isAbove ? top : Math.min(Math.max(y - 2 * ratio, top + 10 * ratio), top + height));
+  ctx.fillText(text, isOutside ? left + 2 * ratio : left + width - 2 * ratio, isAbove ? top : Math.min(Math.max(y - 2 * ratio, top + 10 * ratio), top + height));
 }
 
 function resumeLine(u: uPlot, x: number, ratio: number): void {

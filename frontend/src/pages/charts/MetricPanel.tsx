@@ -72,7 +72,7 @@ export function MetricPanel({ run, metric, together, choice, x, scale, isClipped
             height={height}
             onZoom={onZoom}
             {...(from === undefined || to === undefined ? {} : { domain: [from, to] })}
-            empty={query.isError ? titleOf(query.error) : series === undefined ? "Loading" : emptyText(series, from !== undefined || to !== undefined)}
+            empty={query.isError ? <Failed error={query.error} onRetry={() => query.refetch().catch(() => undefined)} /> : series === undefined ? "Loading" : emptyText(series, from !== undefined || to !== undefined)}
             actions={
               <>
                 <button
@@ -107,6 +107,17 @@ export function MetricPanel({ run, metric, together, choice, x, scale, isClipped
         </div>
       )}
     </div>
+  );
+}
+
+function Failed({ error, onRetry }: { error: unknown; onRetry: () => unknown }) {
+  return (
+    <p role="alert">
+      {titleOf(error)}{" "}
+      <button type="button" className={classes.retry} onClick={onRetry}>
+        Try again
+      </button>
+    </p>
   );
 }
 

@@ -155,7 +155,10 @@ test("a panel whose curve cannot be fetched says so in its place", async () => {
     ),
   );
   renderApp("/runs/7/charts?q=reward");
-  expect(await screen.findByText("The server failed; its log says why.")).toBeTruthy();
+  expect((await screen.findByRole("alert")).textContent).toContain("The server failed; its log says why.");
+  serve();
+  await userEvent.click(screen.getByRole("button", { name: "Try again" }));
+  expect(await chart("Reward")).toBeTruthy();
 });
 
 test("a curve that has no place on the axis says so", async () => {

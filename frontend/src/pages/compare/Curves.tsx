@@ -4,7 +4,9 @@ import { useQueries } from "@tanstack/react-query";
 import { metricNamesQuery, seriesQuery } from "../../api/metrics";
 import type { MetricName, Series } from "../../api/types";
 import { EmptyState } from "../../components/EmptyState";
+import { ErrorState } from "../../components/ErrorState";
 import { Filters } from "../../components/Filters";
+import { Loading } from "../../components/Loading";
 import { type Curve, MetricChart } from "../../components/MetricChart";
 import { Y_SCALE_LABEL, Y_SCALES } from "../../components/metricPlot";
 import { X_AXES, X_LABEL } from "../../lib/axis";
@@ -35,6 +37,7 @@ export function Curves({ runs, base, search, onChange }: Props) {
   const choice = { ...optional("x", search.x), ...optional("smooth", search.smooth) };
   const answers = useQueries({ queries: runs.map(({ run }) => ({ ...seriesQuery(run.id, keys, choice), enabled: keys.length > 0 })) });
   const isLoading = lists.some((list) => list.isPending) || answers.some((one) => one.isPending && one.fetchStatus !== "idle");
+  const failed = [...lists, ...answers].find((one) => one.isError);
   const isDifference = search.view === "difference" && base !== undefined;
   return (
     <section aria-label="Curves">
@@ -77,7 +80,16 @@ export function Curves({ runs, base, search, onChange }: Props) {
           onChange={(value) => onChange({ view: value === "difference" ? "difference" : undefined })}
         />
       </Filters>
-      {keys.length === 0 && !isLoading && <EmptyState title="No curves yet">These runs have not recorded any.</EmptyState>}
+      {failed !== undefined && (
+        <ErrorState
+          error={failed.error}
+          onRetry={() => {
+            failed.refetch().catch(() => undefined);
+          }}
+        />
+      )}
+      {keys.length === 0 && isLoading && <Loading rows={6} />}
+      {keys.length === 0 && !isLoading && failed === undefined && <EmptyState title="No curves yet">These runs have not recorded any.</EmptyState>}
       <div className={classes.grid}>
         {keys.map((key) => {
           const metric = known.get(key);

@@ -101,6 +101,18 @@ test("the recipe table shows what differs, and everything on demand", async () =
   expect(table.getAllByRole("rowheader").length).toBe(3);
 });
 
+test("curves that cannot be fetched say so, and the figures stay", async () => {
+  serve();
+  server.use(
+    http.get(`${V1}/runs/9/metric-names`, () =>
+      HttpResponse.json({ type: "about:blank", status: 500, code: "internal", title: "The server failed; its log says why.", errors: [] }, { status: 500 }),
+    ),
+  );
+  renderApp("/runs/compare?ids=7,9");
+  expect((await screen.findByRole("alert")).textContent).toContain("The server failed");
+  expect(await row("run-9 · 9")).toBeTruthy();
+});
+
 test("a run is left out of the address and of the page", async () => {
   serve();
   const { router } = renderApp("/runs/compare?ids=7,9&base=9");
