@@ -1,10 +1,18 @@
 import {
-  createTheme, type CSSVariablesResolver, defaultVariantColorsResolver, type MantineColorsTuple, type VariantColorsResolver,
+  createTheme, type CSSVariablesResolver, defaultVariantColorsResolver, InputWrapper, type MantineColorsTuple, type VariantColorsResolver,
 } from "@mantine/core";
 
 const ink: MantineColorsTuple = [
   "#f4f4f1", "#e3e3de", "#cfcfc8", "#b0b0a8", "#84847d", "#5d5d58", "#44443f", "#33332f", "#1c1c1a", "#111110",
 ];
+
+/** Mantine's own is two pixels smaller than our smallest size. */
+const SMALL_PRINT = {
+  label: {},
+  success: {},
+  error: { "--input-error-size": "12px" },
+  description: { "--input-description-size": "12px" },
+};
 
 /** The primary colour is ink itself, so it turns with the theme; Mantine's own contrast looks at one shade only. */
 const variantColors: VariantColorsResolver = (input) =>
@@ -34,6 +42,7 @@ export const theme = createTheme({
   cursorType: "pointer",
   respectReducedMotion: true,
   components: {
+    InputWrapper: InputWrapper.extend({ vars: () => SMALL_PRINT }),
     Button: { defaultProps: { size: "xs" } },
     Select: { defaultProps: { size: "xs" } },
     TextInput: { defaultProps: { size: "xs" } },
@@ -58,4 +67,5 @@ const surfaces = {
   "--mantine-color-default-color": "var(--ink)",
   "--mantine-color-default-border": "var(--hairline-strong)",
   "--mantine-color-placeholder": "var(--ink-3)",
+  "--mantine-color-error": "var(--tone-failed)",
 };

@@ -57,7 +57,7 @@ test("a clone is changed in its form, seen as a difference, checked, and refused
   const path = page.getByLabel("path", { exact: true });
   await path.fill("nowhere/at/all");
   await expect.poll(() => text.inputValue()).not.toBe(before);
-  await page.getByText("1 lines added, 1 removed").waitFor();
+  await page.getByText("1 line added, 1 removed").waitFor();
   await page.getByRole("button", { name: "Check" }).click();
   const checks = page.getByRole("region", { name: "Check" });
   await checks.getByText("nowhere/at/all has no config.json", { exact: false }).waitFor();

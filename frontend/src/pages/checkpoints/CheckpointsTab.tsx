@@ -102,7 +102,7 @@ function UsedBy({ row }: { row: Checkpoint }) {
 }
 
 function CloneButton({ run, row }: { run: number; row: Checkpoint }) {
-  const label = `Clone from step ${row.step}`;
+  const label = `Clone from here: step ${row.step}`;
   if (row.why_no_start === "") {
     return (
       <Button

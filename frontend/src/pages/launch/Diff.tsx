@@ -14,7 +14,7 @@ export function Diff({ before, after, label, same }: { before: string; after: st
   return (
     <>
       <p className={classes.lead}>
-        {formatCount(count("added"))} lines added, {formatCount(count("removed"))} removed
+        {formatCount(count("added"))} {count("added") === 1 ? "line" : "lines"} added, {formatCount(count("removed"))} removed
       </p>
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, so the keyboard must reach it */}
       <div className={classes.diff} role="region" aria-label={label} tabIndex={0}>

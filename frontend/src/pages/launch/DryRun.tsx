@@ -25,7 +25,7 @@ export function DryRun({ plan }: { plan: Omit<Plan, "recipe"> & { recipe: unknow
         )}
       </p>
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, so the keyboard must reach it */}
-      <div className={classes.scroller} role="region" aria-label="Stages of the dry run" tabIndex={0}>
+      <div className={classes.scroller} role="region" aria-label="Stages to come" tabIndex={0}>
         <table className={classes.table}>
           <thead>
             <tr>

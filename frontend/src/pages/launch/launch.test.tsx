@@ -59,7 +59,7 @@ test("the form changes one line of the text, and the text changes the form", asy
   await userEvent.clear(field("turn_cap"));
   await userEvent.type(field("turn_cap"), "12");
   expect(text.value).toBe(SOURCE.replace("turn_cap: 10", "turn_cap: 12"));
-  expect(screen.getByText("1 lines added, 1 removed")).toBeTruthy();
+  expect(screen.getByText("1 line added, 1 removed")).toBeTruthy();
 
   await userEvent.type(field("token_cap (tokens)"), "448");
   expect(text.value).toContain("  turn_cap: 12\n  token_cap: 448\n");
