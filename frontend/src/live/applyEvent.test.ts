@@ -2,7 +2,7 @@ import { QueryClient } from "@tanstack/react-query";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
 import { makeSeries } from "../test/factories";
-import { Invalidator, staleKeysOfTopic, withPoints } from "./applyEvent";
+import { Invalidator, staleKeys, staleKeysOfTopic, withPoints } from "./applyEvent";
 
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
@@ -70,6 +70,13 @@ test("metric points are appended without a fetch, and twice is once", () => {
     ["train/ess", [0.9]],
   ]);
   expect(stale()).toEqual([]);
+});
+
+test("curves that the server smooths and buckets are fetched again when points come", () => {
+  expect(staleKeys({ type: "metrics_added", run: 7, points: [] })).toEqual([
+    ["run", 7, "series"],
+    ["run", 7, "metric-names"],
+  ]);
 });
 
 test("a point of another life is kept beside the old one", () => {
