@@ -52,6 +52,7 @@ sys.path.insert(0, str(ROOT))  # also when it is run as a file
 
 from benchmarks import processes  # noqa: E402
 from controlplane.up import environment  # noqa: E402
+from controlplane.up.stack import WEB_FLAGS  # noqa: E402
 
 NUM_ANSWERS = 15
 NUM_CLIENTS = 200
@@ -122,7 +123,7 @@ def stack(scale: float, say: Callable[[str], None]) -> Iterator[str]:
         prefix="longtail-dashboard-", ignore_cleanup_errors=True
     ) as folder:
         if "LONGTAIL_VAR" in os.environ:
-            command = ["-m", "uvicorn", "controlplane.asgi:application", "--no-access-log"]
+            command = ["-m", "uvicorn", "controlplane.asgi:application", *WEB_FLAGS]
             environment.fill(os.environ, is_first=False)
         else:
             var = Path(folder) / "var"
@@ -371,17 +372,20 @@ def measure_live(url: str, say: Callable[[str], None]) -> dict[str, float | None
             created_at=timezone.now(),
         )
         try:
+            cpu_s = _server_cpu_s()
             result = asyncio.run(
                 _dashboards(url, run, lambda: issue_ticket(admin, None), hz, seconds)
             )
         finally:
+            cpu_s = _server_cpu_s() - cpu_s
             run.events.all().delete()
             run.metric_points.all().delete()
             run.delete()
+        each_us = cpu_s / result.num_messages * 1e6
         say(
             f"{name}: {result.num_commits} commits, {result.num_messages} messages to {NUM_CLIENTS} clients,"
-            f" {result.per_s:,.0f}/s, p50 {result.p50_ms:.0f} ms, p99 {result.p99_ms:.0f} ms,"
-            f" {result.num_merged} events merged into beacons, {result.num_lost} lost"
+            f" {result.per_s:,.0f}/s at {each_us:.0f} CPU-µs each, p50 {result.p50_ms:.0f} ms, p99"
+            f" {result.p99_ms:.0f} ms, {result.num_merged} events merged into beacons, {result.num_lost} lost"
         )
         if hz is not None:
             found["delivery_p99_ms"] = round(result.p99_ms, 1)
