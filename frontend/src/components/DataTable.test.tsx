@@ -1,5 +1,5 @@
 import { MantineProvider } from "@mantine/core";
-import { render, screen, within } from "@testing-library/react";
+import { render, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { type ComponentProps, useState } from "react";
 import { expect, test, vi } from "vitest";
@@ -72,6 +72,14 @@ test("shift-click selects the rows between, X the row that has the focus", async
   screen.getAllByRole("row")[2]?.focus();
   await user.keyboard("x");
   expect(seen.at(-1)).toEqual([3, 1]);
+});
+
+test("J goes to the list from anywhere on its page, then on in it", async () => {
+  render(<Table live="all" />);
+  await userEvent.keyboard("j");
+  await waitFor(() => expect(document.activeElement).toBe(screen.getAllByRole("row")[1]));
+  await userEvent.keyboard("j");
+  await waitFor(() => expect(document.activeElement).toBe(screen.getAllByRole("row")[2]));
 });
 
 test("rows that come in under the pointer are announced, and shown when the reader asks", async () => {

@@ -7,6 +7,7 @@ import { type KeyboardEvent, memo, type ReactNode, useCallback, useEffect, useMe
 
 import { formatCount } from "../lib/format";
 import { holdRows, type Key, nextSort, shownColumns, withSelection } from "../lib/table";
+import { useKeys } from "../lib/useKeys";
 import classes from "./DataTable.module.css";
 import { DataTableColumns } from "./DataTableColumns";
 
@@ -126,6 +127,8 @@ export function DataTable<Row extends object>({
     virtualizer.scrollToIndex(index);
     requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-row="${index}"]`)?.focus());
   };
+  // From anywhere on the page of a list; within the table the rows' own keys answer.
+  useKeys(live === undefined ? {} : { j: () => move(active), k: () => move(active) });
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.target instanceof HTMLElement && event.target.closest("button, input, select")) return;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
