@@ -66,7 +66,10 @@ def launch_run(
         raise Invalid(
             "The launch was refused.",
             code="preflight_failed",
-            errors=[FieldError(check.pointer, check.sentence) for check in refusals],
+            errors=[
+                FieldError(check.pointer, f"{check.sentence} {check.remedy}".strip())
+                for check in refusals
+            ],
         )
     start = _start_of(from_checkpoint) if from_checkpoint is not None else None
     run = Run.objects.create(

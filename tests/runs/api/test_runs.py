@@ -118,7 +118,9 @@ def test_a_failed_preflight_refuses_the_launch_with_the_checks(client: APIClient
     assert answer.status_code == 422
     assert answer.json()["code"] == "preflight_failed"
     errors = [check for check in checks["checks"] if check["level"] == "error"]
-    assert [e["message"] for e in answer.json()["errors"]] == [c["sentence"] for c in errors]
+    assert [e["message"] for e in answer.json()["errors"]] == [
+        f"{c['sentence']} {c['remedy']}" for c in errors
+    ]
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "tab\there"])

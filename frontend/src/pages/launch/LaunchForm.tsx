@@ -6,7 +6,9 @@ import { Problem } from "../../api/problem";
 import { useLaunchRun, usePreflight } from "../../api/runs";
 import { CopyButton } from "../../components/CopyButton";
 import { ErrorState } from "../../components/ErrorState";
+import { Icon } from "../../components/Icon";
 import { cliCommand } from "../../lib/commands";
+import { visibleText } from "../../lib/format";
 import { Checks } from "./Checks";
 import { Diff } from "./Diff";
 import { type Draft, keepDraft, readDraft } from "./draft";
@@ -105,7 +107,7 @@ export function LaunchForm({ draftName, origin, schema, picker, onLaunched }: Pr
           </button>
         </p>
       )}
-      {launch.isError && <ErrorState error={launch.error} />}
+      {launch.isError && (launch.error instanceof Problem && launch.error.errors.length > 0 ? <Refusal problem={launch.error} onGoTo={goTo} /> : <ErrorState error={launch.error} />)}
       {preflight.isError && <ErrorState error={preflight.error} />}
       {preflight.data !== undefined && <Checks checks={preflight.data.checks} isOld={!isCurrent} onGoTo={goTo} />}
       {preflight.data?.plan != null && isCurrent && <DryRun plan={preflight.data.plan} />}
@@ -136,6 +138,27 @@ export function LaunchForm({ draftName, origin, schema, picker, onLaunched }: Pr
         </div>
       </div>
     </>
+  );
+}
+
+/** Which fields are wrong and what to do about them, in the server's words. */
+function Refusal({ problem, onGoTo }: { problem: Problem; onGoTo: (pointer: string) => void }) {
+  return (
+    <div className={classes.refused} role="alert">
+      <h2>
+        <Icon name="alert" /> {problem.message}
+      </h2>
+      <ul>
+        {problem.errors.map(({ pointer, message }) => (
+          <li key={pointer + message}>
+            <button type="button" className={classes.link} onClick={() => onGoTo(pointer)}>
+              <code>{pointer}</code>
+            </button>{" "}
+            {visibleText(message)}
+          </li>
+        ))}
+      </ul>
+    </div>
   );
 }
 
