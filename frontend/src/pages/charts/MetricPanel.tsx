@@ -78,6 +78,7 @@ export function MetricPanel({ run, metric, together, choice, x, scale, isClipped
                 <button
                   type="button"
                   aria-label={`PNG of ${metric.label}`}
+                  disabled={series === undefined || series.buckets.x.length === 0}
                   onClick={() => {
                     const canvas = panel.current?.querySelector("canvas");
                     if (canvas != null) savePng(canvas, metric.label, [metric.unit, population, metric.definition].filter((part) => part !== "").join(" · ")).catch(() => undefined);
