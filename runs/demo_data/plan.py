@@ -545,7 +545,8 @@ class Plan:
             "superseded": "weights of superseded steps wrote some of their tokens",
         }
         for reason, num in dropped.items():
-            self._say(f"groups_{reason}", f"{num} groups were dropped: {why[reason]}.", "warning")
+            groups = "1 group was" if num == 1 else f"{num} groups were"
+            self._say(f"groups_{reason}", f"{groups} dropped: {why[reason]}.", "warning")
         if dropped:
             self._admit()
 

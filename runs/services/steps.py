@@ -237,7 +237,7 @@ def drop_stale_groups(stage: Stage, plan: RlStage, *, now: datetime) -> int:
         say(
             run,
             f"groups_{reason}",
-            f"{num} groups were dropped: {_WHY[reason]}.",
+            f"{_groups_were(num)} dropped: {_WHY[reason]}.",
             now=now,
             level="warning",
         )
@@ -248,6 +248,10 @@ _WHY: dict[str, str] = {
     Group.DropReason.STALE: "their oldest tokens are past the hard staleness bound",
     Group.DropReason.SUPERSEDED: "weights of superseded steps wrote some of their tokens",
 }
+
+
+def _groups_were(num: int) -> str:
+    return "1 group was" if num == 1 else f"{num} groups were"
 
 
 def num_dropped_for(step: Step) -> int:
@@ -273,7 +277,7 @@ def warn_of_dropped_groups(stage: Stage, plan: RlStage, *, now: datetime) -> Non
     say(
         stage.run,
         "many_groups_dropped",
-        f"{num} groups were dropped while step {step.index} collects, more than "
+        f"{_groups_were(num)} dropped while step {step.index} collects, more than "
         f"{plan.max_dropped_groups_per_step}: its tasks may be too easy, too hard or broken.",
         now=now,
         level="warning",
