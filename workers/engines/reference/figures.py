@@ -67,7 +67,9 @@ class Figures:
             "gen_throughput": self._tokens_per_s,
             "utilization": len(s.running) / s.max_running,
             "max_running_requests": s.max_running,
-            "longest_req_tokens": max((len(r.ids) + len(r.output_ids) for r in s.running), default=0),
+            "longest_req_tokens": max(
+                (len(r.ids) + len(r.output_ids) for r in s.running), default=0
+            ),
         }
 
     def render(self, scheduler: Scheduler) -> bytes:
