@@ -83,6 +83,7 @@ def test_its_engines_and_its_trainer_are_given_these_weights(checkpoint: Checkpo
     lab.begin("rl")
 
     assert lab.claim_training().weights == BLOB
+    assert lab.engine.lease_token is not None
     assert engine_orders(lab.engine.pk, lab.engine.lease_token, None).weights == BLOB
 
 
@@ -168,8 +169,8 @@ def test_weights_that_two_runs_name_go_with_the_last_of_them(
 
 
 def ask(run: Run, **changes: Any) -> None:
-    given = {"actor": UserFactory(admin=True), "reason": "before lunch", "now": NOW} | changes
-    request_checkpoint(run, **given)
+    given: dict[str, Any] = {"actor": UserFactory(admin=True), "reason": "before lunch", "now": NOW}
+    request_checkpoint(run, **given | changes)
     run.refresh_from_db()
 
 
@@ -186,8 +187,7 @@ def test_a_checkpoint_is_asked_for_with_a_reason_and_its_writing_says_so() -> No
     weights.record_checkpoint(
         plan.stage_id, plan.token, blob="b", num_bytes=1, step=3, keep=2, now=NOW
     )
-    lab.run.refresh_from_db()
-    assert lab.run.checkpoint_asked_at is None
+    assert Run.objects.get(pk=lab.run.pk).checkpoint_asked_at is None
     assert "step 3" in Event.objects.get(kind="checkpoint_written").sentence
 
 

@@ -265,7 +265,11 @@ def test_a_checkpoint_asked_for_in_a_pause_is_written_between_the_steps(
     complete_group(lab)
     job = start(lambda: run_stage(stage_of(lab).pk))
     wait_until(lambda: Step.objects.filter(run=lab.run, index=1, status="done").exists())
-    somebody = {"actor": UserFactory(admin=True), "reason": "before lunch", "now": NOW}
+    somebody: dict[str, Any] = {
+        "actor": UserFactory(admin=True),
+        "reason": "before lunch",
+        "now": NOW,
+    }
     lab.run.refresh_from_db()
     pause_run(lab.run, **somebody)
     assert not Checkpoint.objects.filter(run=lab.run).exists()
