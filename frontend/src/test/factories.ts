@@ -54,8 +54,7 @@ export function makeCommands(...allowed: RunDetail["commands"][number]["command"
 }
 
 export function makeRun(fields: Partial<Run> = {}): Run {
-  const { counts, stages, description: _text, cloned_from: _run, from_checkpoint: _from, checkpoint_asked_at: _at, commands: _can, ...detail } =
-    makeRunDetail();
+  const { counts, stages, ...detail } = makeRunDetail();
   return {
     ...detail,
     weight_version: counts.steps_done + 1, reward_mean_10: [0.12, 0.14, 0.13, 0.16, 0.2, 0.24], produced_per_h: counts.produced_per_h,
