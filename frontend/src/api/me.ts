@@ -2,7 +2,7 @@ import { queryOptions, useMutation, useQueryClient, useSuspenseQuery } from "@ta
 
 import { chosenProject } from "../lib/preferences";
 import { answer, api } from "./client";
-import type { Me, Project } from "./types";
+import type { Me, Project, Role } from "./types";
 
 export const meQuery = () =>
   queryOptions({
@@ -25,6 +25,9 @@ export function useProject(slug?: string): Project {
   if (project === undefined) throw new Error("A page was shown to somebody without a project.");
   return project;
 }
+
+/** Why this person may not act; empty when they may. */
+export const whyNotAct = (role: Role) => (role === "viewer" ? "Viewers may look, operators may act." : "");
 
 export function useLogin() {
   const queryClient = useQueryClient();

@@ -1,7 +1,6 @@
 import { Button, Group, Modal, Textarea, Tooltip } from "@mantine/core";
 import { type ReactNode, type SyntheticEvent, useState } from "react";
 
-import type { Role } from "../api/types";
 import { titleOf } from "./ErrorState";
 
 type Props = {
@@ -9,7 +8,10 @@ type Props = {
   /** Of the dialog: what the command is about. */
   title: string;
   consequence: ReactNode;
-  role: Role;
+  /** Why it is not possible now; empty when it is. */
+  whyNot: string;
+  /** Where the reason goes. */
+  keptIn?: string;
   /** More to ask than the reason. */
   children?: ReactNode;
   isFinal?: boolean;
@@ -20,12 +22,14 @@ type Props = {
 const stop = (event: SyntheticEvent) => event.stopPropagation();
 
 /** Asks why, stays pending until the server has answered, and says why somebody may not. */
-export function CommandButton({ label, title, consequence, role, children, isFinal = false, isDisabled = false, send }: Props) {
+export function CommandButton({
+  label, title, consequence, whyNot, keptIn = "audit log", children, isFinal = false, isDisabled = false, send,
+}: Props) {
   const [isOpen, setOpen] = useState(false);
   const [isPending, setPending] = useState(false);
   const [reason, setReason] = useState("");
   const [refusal, setRefusal] = useState<string>();
-  const refused = role === "viewer" ? "Viewers may look, operators may act." : null;
+  const isRefused = whyNot !== "";
 
   const submit = async () => {
     setPending(true);
@@ -42,15 +46,14 @@ export function CommandButton({ label, title, consequence, role, children, isFin
   };
   return (
     <>
-      <Tooltip label={refused} disabled={refused === null}>
+      <Tooltip label={whyNot} disabled={!isRefused} events={{ hover: true, focus: true, touch: true }} multiline maw={320}>
         <Button
           variant="default"
-          size="xs"
           disabled={isDisabled}
-          data-disabled={refused !== null || undefined}
-          aria-disabled={refused !== null}
+          data-disabled={isRefused || undefined}
+          aria-disabled={isRefused}
           onClick={() => {
-            if (refused === null) setOpen(true);
+            if (!isRefused) setOpen(true);
           }}
         >
           {label}
@@ -64,7 +67,7 @@ export function CommandButton({ label, title, consequence, role, children, isFin
           {children}
           <Textarea
             label="Reason"
-            description="Kept in the audit log."
+            description={`Kept in the ${keptIn}.`}
             value={reason}
             onChange={(event) => setReason(event.currentTarget.value)}
             autosize

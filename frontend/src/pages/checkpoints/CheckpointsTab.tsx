@@ -11,7 +11,7 @@ import { StatusBadge } from "../../components/StatusBadge";
 import { Time } from "../../components/Time";
 import { ABSENT, formatBytes, formatCount, formatDuration, formatNumber, formatShare } from "../../lib/format";
 import type { Face } from "../../lib/status";
-import { CommandButton } from "../runs/RunActions";
+import { RunCommandButton } from "../runs/RunActions";
 import classes from "./CheckpointsTab.module.css";
 
 const route = getRouteApi("/shell/runs/$run/checkpoints");
@@ -32,8 +32,8 @@ export function CheckpointsTab() {
   return (
     <>
       <Group mb="md" gap="sm">
-        <CommandButton run={run} command="checkpoint" />
-        <CommandButton run={run} command="resume" label="Resume from newest" />
+        <RunCommandButton run={run} command="checkpoint" />
+        <RunCommandButton run={run} command="resume" label="Resume from newest" />
         <CopyAs path={`/api/v1/runs/${id}/checkpoints`} cli={`longtail runs checkpoints ${id}`} />
       </Group>
       <section aria-label="Checkpoints" className={classes.part}>

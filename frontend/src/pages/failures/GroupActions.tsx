@@ -2,6 +2,7 @@ import { Select } from "@mantine/core";
 import { useState } from "react";
 
 import { useGroupCommand } from "../../api/fleet";
+import { whyNotAct } from "../../api/me";
 import type { FailureGroupDetail, Role } from "../../api/types";
 import { CommandButton } from "../../components/CommandButton";
 
@@ -20,12 +21,12 @@ export function GroupActions({ group, role }: { group: FailureGroupDetail; role:
       {!isSetAside && (
         <>
           <CommandButton
-            label="Resolve" title={`Resolve ${name}`} role={role}
+            label="Resolve" title={`Resolve ${name}`} whyNot={whyNotAct(role)}
             consequence="Its cause is gone. If it fails again after this, the group is shown as regressed."
             send={(reason) => command.mutateAsync({ command: "resolve", reason })}
           />
           <CommandButton
-            label="Ignore" title={`Ignore ${name}`} role={role}
+            label="Ignore" title={`Ignore ${name}`} whyNot={whyNotAct(role)}
             consequence="Known, and not worth a look for a while. Failures are still recorded and counted."
             send={(reason) =>
               command.mutateAsync({ command: "ignore", reason, until: new Date(Date.now() + Number(days) * 86_400_000).toISOString() })
@@ -37,7 +38,7 @@ export function GroupActions({ group, role }: { group: FailureGroupDetail; role:
       )}
       {(isSetAside || group.state === "regressed") && (
         <CommandButton
-          label="Reopen" title={`Reopen ${name}`} role={role} consequence="Neither resolved nor ignored any more."
+          label="Reopen" title={`Reopen ${name}`} whyNot={whyNotAct(role)} consequence="Neither resolved nor ignored any more."
           send={(reason) => command.mutateAsync({ command: "reopen", reason })}
         />
       )}

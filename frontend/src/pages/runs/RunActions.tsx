@@ -1,11 +1,9 @@
-import { Button, Group, Modal, Textarea, Tooltip } from "@mantine/core";
-import { notifications } from "@mantine/notifications";
+import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
 
 import { type RunCommand, useRunCommand } from "../../api/runs";
 import type { RunDetail, RunStatus } from "../../api/types";
-import { titleOf } from "../../components/ErrorState";
+import { CommandButton } from "../../components/CommandButton";
 
 type Action = { label: string; consequence: string; shownIn: readonly RunStatus[]; isFinal?: boolean };
 
@@ -35,7 +33,7 @@ export function RunActions({ run }: { run: RunDetail }) {
   return (
     <>
       {shown.map(({ command }) => (
-        <CommandButton key={command} run={run} command={command} />
+        <RunCommandButton key={command} run={run} command={command} />
       ))}
       <Button variant="default" renderRoot={(props) => <Link {...props} to="/runs/new" search={{ from_run: run.id }} />}>
         Clone
@@ -44,60 +42,15 @@ export function RunActions({ run }: { run: RunDetail }) {
   );
 }
 
-/** Asks why, and stays pending until the server's own state comes back. */
-export function CommandButton({ run, command, label }: { run: RunDetail; command: RunCommand; label?: string }) {
+/** The label of a command may be another where its place says more. */
+export function RunCommandButton({ run, command, label }: { run: RunDetail; command: RunCommand; label?: string }) {
   const action = ACTIONS[command];
-  const [isAsked, setAsked] = useState(false);
-  const [reason, setReason] = useState("");
   const mutation = useRunCommand(run.id);
-  const why = run.commands.find((one) => one.command === command)?.why_not ?? "";
-  const isRefused = why !== "";
-
-  const send = () =>
-    mutation.mutate(
-      { command, reason },
-      {
-        onSuccess: () => {
-          setAsked(false);
-          setReason("");
-        },
-        onError: (error) => notifications.show({ title: `${action.label} was refused`, message: titleOf(error), color: "red" }),
-      },
-    );
   return (
-    <>
-      <Tooltip label={why} disabled={!isRefused} events={{ hover: true, focus: true, touch: true }} multiline maw={320}>
-        <Button
-          variant="default"
-          data-disabled={isRefused || undefined}
-          aria-disabled={isRefused}
-          onClick={() => {
-            if (!isRefused) setAsked(true);
-          }}
-        >
-          {label ?? action.label}
-        </Button>
-      </Tooltip>
-      <Modal opened={isAsked} onClose={() => setAsked(false)} title={`${action.label}: ${run.name}`} size="md">
-        <p>{action.consequence}</p>
-        <Textarea
-          label="Reason"
-          description="Kept in the event feed."
-          value={reason}
-          onChange={(event) => setReason(event.currentTarget.value)}
-          autosize
-          minRows={2}
-          data-autofocus
-        />
-        <Group justify="flex-end" mt="lg">
-          <Button variant="default" onClick={() => setAsked(false)}>
-            Cancel
-          </Button>
-          <Button {...(action.isFinal === true ? { color: "red" } : {})} loading={mutation.isPending} disabled={reason.trim() === ""} onClick={send}>
-            {action.label}
-          </Button>
-        </Group>
-      </Modal>
-    </>
+    <CommandButton
+      label={label ?? action.label} title={`${action.label}: ${run.name}`} consequence={action.consequence} keptIn="event feed"
+      isFinal={action.isFinal ?? false} whyNot={run.commands.find((one) => one.command === command)?.why_not ?? ""}
+      send={(reason) => mutation.mutateAsync({ command, reason })}
+    />
   );
 }

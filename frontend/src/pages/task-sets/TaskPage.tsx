@@ -1,7 +1,7 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 
-import { useProject } from "../../api/me";
+import { useProject, whyNotAct } from "../../api/me";
 import { taskQuery, useTaskCommand } from "../../api/tasks";
 import type { TaskDetail } from "../../api/types";
 import { CodeBlock } from "../../components/CodeBlock";
@@ -45,12 +45,12 @@ export function TaskPage() {
         <>
           {isOut ? (
             <CommandButton
-              label="Lift the quarantine" title={`Let ${task.key} back in`} role={role} consequence="Groups are opened on it again."
+              label="Lift the quarantine" title={`Let ${task.key} back in`} whyNot={whyNotAct(role)} consequence="Groups are opened on it again."
               send={(reason) => command.mutateAsync({ command: "release", reason })}
             />
           ) : (
             <CommandButton
-              label="Quarantine" title={`Quarantine ${task.key}`} role={role}
+              label="Quarantine" title={`Quarantine ${task.key}`} whyNot={whyNotAct(role)}
               consequence="No group is opened on it any more, in any run. Groups that are open go on; what was trained stays."
               send={(reason) => command.mutateAsync({ command: "quarantine", reason })}
             />

@@ -1,7 +1,7 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 
 import { nodesQuery, queuesQuery, useWorkerCommand, workersQuery } from "../../api/fleet";
-import { useProject } from "../../api/me";
+import { useProject, whyNotAct } from "../../api/me";
 import type { Node, Queue, Role, Worker } from "../../api/types";
 import { CommandButton } from "../../components/CommandButton";
 import { CopyAs } from "../../components/CopyAs";
@@ -78,7 +78,7 @@ function WorkerActions({ worker, role }: { worker: Worker; role: Role }) {
   if (worker.status === "live") {
     return (
       <CommandButton
-        label="Drain" title={`Drain ${worker.name}`} role={role}
+        label="Drain" title={`Drain ${worker.name}`} whyNot={whyNotAct(role)}
         consequence="What it has in flight finishes; it gets nothing more. Once it is empty, its process may be stopped without a retry."
         send={(reason) => command.mutateAsync({ command: "drain", reason })}
       />
@@ -87,7 +87,7 @@ function WorkerActions({ worker, role }: { worker: Worker; role: Role }) {
   if (worker.status !== "draining") return null;
   return (
     <CommandButton
-      label="Undrain" title={`Let ${worker.name} work again`} role={role} consequence="It takes work again with its next heartbeat."
+      label="Undrain" title={`Let ${worker.name} work again`} whyNot={whyNotAct(role)} consequence="It takes work again with its next heartbeat."
       send={(reason) => command.mutateAsync({ command: "undrain", reason })}
     />
   );
