@@ -28,7 +28,7 @@ from runs.demo_data.shape import (
     recipe_source,
 )
 from runs.demo_data.tokens import has_tokenizers, write_tokenizer
-from runs.models import Group, Node, Recipe, Run, Task, TaskSet, Worker
+from runs.models import Group, Node, Run, Task, TaskSet, Worker
 from sandboxes.models import Failure, FailureGroup, Limit
 from sandboxes.services import record_limit
 
@@ -141,11 +141,6 @@ def _seed(
         context = Context(project, shape, plan, start, seed)
         writer = Writer(context, source=source, tokens=tokens, say=say)
         runs.append(writer.write(task_rows, cloned_from=runs[-1] if runs else None))
-        Recipe.objects.update_or_create(
-            project=project,
-            name=shape.name,
-            defaults={"source": source, "updated_at": start},
-        )
         _quarantine(task_rows["train"], plan, start)
     _set_states(project, runs, now=now)
     _limits(project, now=now - ENDED_BEFORE)
@@ -274,7 +269,6 @@ def remove(project: Project, store: BlobStore) -> None:
     Limit.objects.filter(project=project, scope=LIMIT_SCOPE).delete()
     Worker.objects.filter(boot_id__in=_boot_ids(ids)).delete()
     Node.objects.filter(hostname__startswith=NODE_PREFIX, workers__isnull=True).delete()
-    Recipe.objects.filter(project=project, name__in=["demo-145", "demo-60"]).delete()
     for task_set in TaskSet.objects.filter(project=project, source=SOURCE):
         if not Group.objects.filter(task__task_set=task_set).exists():
             task_set.delete()

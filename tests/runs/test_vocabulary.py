@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
@@ -95,3 +96,17 @@ def test_a_curve_by_lag_has_the_definition_of_the_curve() -> None:
     assert found is not None
     assert found["name"] == "train/ess"
     assert definition_of("made/up") is None
+
+
+def test_every_shape_of_the_api_has_a_name_of_its_own() -> None:
+    """The document has one component a name: of two shapes with one name it would keep one, silently."""
+    root = Path(__file__).parents[2]
+    sources = [
+        path for app in ("runs", "sandboxes", "controlplane") for path in (root / app).rglob("*.py")
+    ]
+    names = Counter(
+        name.removesuffix("Row")
+        for path in sources
+        for name in re.findall(r"^class (\w+)\(TypedDict", path.read_text(), re.MULTILINE)
+    )
+    assert [name for name, num in names.items() if num > 1] == []

@@ -94,7 +94,8 @@ test("checkpoints and resumes of a run, and what cannot be started from says why
 });
 
 test("the launch page is worked by keyboard alone", async () => {
-  const page = await openPage("/runs/new");
+  const run = await demoRun();
+  const page = await openPage(`/runs/new?from_run=${run.id}`);
   await page.getByRole("combobox", { name: "Recipe" }).or(page.getByRole("textbox", { name: "Recipe", exact: true })).first().focus();
   for (let presses = 0; presses < 12; presses += 1) {
     await page.keyboard.press("Tab");
