@@ -12,13 +12,25 @@ from operator import add
 from typing import Any, Literal
 
 from django.contrib.postgres.fields import ArrayField
-from django.db.models import Aggregate, Count, Exists, F, FloatField, OuterRef, Q, Sum, Value
+from django.db.models import (
+    Aggregate,
+    Count,
+    Exists,
+    F,
+    FloatField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Sum,
+    Value,
+)
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Extract
 from typing_extensions import TypeAliasType, TypedDict
 
 from controlplane.accounts.access import Actor
 from controlplane.pages import Rows
+from controlplane.sharing import Shared
 from runs.models import Attempt, Worker
 from runs.sandbox_life import STARTING, carpet
 from runs.selectors.recipes import recipe_of
@@ -220,6 +232,9 @@ def _epoch(stamp: str) -> Cast:
     return Cast(Extract(stamp, "epoch"), FloatField())
 
 
+_carpets = Shared[SandboxCarpetRow]()
+
+
 def sandbox_carpet(
     actor: Actor, *, now: datetime, run: int | None = None, bins: int = 240
 ) -> SandboxCarpetRow:
@@ -227,6 +242,13 @@ def sandbox_carpet(
     if run is not None:
         visible_run(actor, run)
     boxes = selectors.sandboxes(actor, run=run)
+    whose = ("actor", actor.pk) if run is None else ("run", run)
+    return _carpets.ask((whose, bins), lambda: _carpet(boxes, now=now, run=run, bins=bins))
+
+
+def _carpet(
+    boxes: QuerySet[Sandbox], *, now: datetime, run: int | None, bins: int
+) -> SandboxCarpetRow:
     newest = boxes.order_by("-id").values_list(
         _epoch("created_at"),
         _epoch("ready_at"),
