@@ -24,13 +24,15 @@ class OutOfTime(BaseException):
 
 @contextmanager
 def limit_cpu(seconds: float = CPU_LIMIT_S) -> Iterator[None]:
-    """Raise OutOfTime in the body once it used `seconds` of user CPU time."""
+    """Raise OutOfTime in the body once it used `seconds` of user CPU time, and again after as much more:
+    what is raised inside a callback of the garbage collector or a `__del__` is lost.
+    """
 
     def stop(*_: object) -> None:
         raise OutOfTime
 
     previous = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, seconds)
     try:
         yield
     finally:

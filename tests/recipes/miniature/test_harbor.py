@@ -82,7 +82,8 @@ def test_a_wrong_try_is_told_and_changes_nothing(box: Box, arguments: str) -> No
 
 def test_a_dead_server_does_not_end_the_shell(box: Box) -> None:
     assert "try: no answer" in box.run("kill -9 $LONGTAIL_TRY_PID; try 1")
-    assert box.run("echo alive") == "alive\n"
+    # The shell may say only now that its server was killed.
+    assert box.run("echo alive").endswith("alive\n")
 
 
 def test_the_tools_are_there_again_after_an_interrupted_command(
