@@ -65,7 +65,7 @@ async function newContext({ width = 1440, height = 900, scheme = "light" }: View
   });
   login ??= LONGTAIL_STATE === undefined ? signIn(await browser, LONGTAIL_LINK ?? "") : Promise.resolve(LONGTAIL_STATE);
   const context = await (await browser).newContext({
-    baseURL: stackUrl, viewport: { width, height }, colorScheme: scheme, timezoneId: "UTC", permissions: ["clipboard-read", "clipboard-write"],
+    baseURL: stackUrl, viewport: { width, height }, colorScheme: scheme, timezoneId: "UTC", reducedMotion: "reduce", permissions: ["clipboard-read", "clipboard-write"],
     storageState: await login,
   });
   context.setDefaultTimeout(ACTION_MS);

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from controlplane.accounts.models import Project
+from controlplane.accounts.services.users import ensure_first_admin
 from controlplane.blobs import BlobStore
 from runs.demo_data.seed import seed
 
@@ -27,11 +28,10 @@ class Command(BaseCommand):
         parser.add_argument("--again", action="store_true", help="replace what is there")
 
     def handle(self, *_: Any, **options: Any) -> None:
+        ensure_first_admin(now=timezone.now())
         project = Project.objects.filter(slug=options["project"]).first()
         if project is None:
-            raise CommandError(
-                f"There is no project {options['project']}; `manage.py up` makes `default`."
-            )
+            raise CommandError(f"There is no project {options['project']}.")
         if not 0 < options["scale"] <= 4:
             raise CommandError("--scale must be above 0 and at most 4.")
         began = time.monotonic()

@@ -45,14 +45,10 @@ export function TranscriptTab({ trajectory, attempt, chosen, turns, selected }: 
     return () => observer.disconnect();
   }, []);
 
-  // Once at the estimate, and again when the texts around it have their heights.
-  const isSettled = at < 0 || texts.has(turns[at]?.index ?? -1);
-  useEffect(() => {
-    if (at < 0) return;
-    virtualizer.scrollToIndex(at + 1, { align: "start" });
-    const frame = requestAnimationFrame(() => virtualizer.scrollToIndex(at + 1, { align: "start" }));
-    return () => cancelAnimationFrame(frame);
-  }, [at, isSettled, virtualizer]);
+  useHeld(at, () => {
+    const top = list.current?.querySelector(`[data-index="${at + 1}"]`)?.getBoundingClientRect().top;
+    if (top === undefined || Math.abs(top - HEADER_PX) > 2) virtualizer.scrollToIndex(at + 1, { align: "start" });
+  });
 
   return (
     <>
@@ -95,6 +91,27 @@ function useTexts(trajectory: number, attempt: number | undefined, turns: readon
   const starts = [...new Set(shown.map(from).filter((start) => start !== undefined))];
   const chunks = useQueries({ queries: starts.map((start) => turnsFromQuery(trajectory, attempt, start)) });
   return new Map(chunks.flatMap((chunk) => chunk.data ?? []).map((turn) => [turn.index, turn]));
+}
+
+/** Holds a chosen turn in its place while texts above it get their heights, until the reader moves the page. */
+function useHeld(at: number, hold: () => void): void {
+  const isHeld = useRef(false);
+  useLayoutEffect(() => {
+    isHeld.current = at >= 0;
+  }, [at]);
+  useLayoutEffect(() => {
+    if (isHeld.current) hold();
+  });
+  useEffect(() => {
+    const free = () => {
+      isHeld.current = false;
+    };
+    const moves = ["wheel", "touchmove", "pointerdown", "keydown"] as const;
+    for (const move of moves) window.addEventListener(move, free, { passive: true, capture: true });
+    return () => {
+      for (const move of moves) window.removeEventListener(move, free, { capture: true });
+    };
+  }, []);
 }
 
 /** Stays at the end of a running attempt until the reader scrolls up; null while there is nothing to jump to. */
