@@ -6,6 +6,7 @@ Only for code made by this package: nothing here isolates anything. Main thread 
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,12 +26,17 @@ class OutOfTime(BaseException):
 @contextmanager
 def limit_cpu(seconds: float = CPU_LIMIT_S) -> Iterator[None]:
     """Raise OutOfTime in the body once it used `seconds` of user CPU time, and again after as much more:
-    what is raised inside a callback of the garbage collector or a `__del__` is lost.
+    what is raised inside a `__del__` is lost.
+
+    The garbage collector rests meanwhile: in a large process one collection takes longer than the limit,
+    and what a call gives must not depend on who else is in the process.
     """
 
     def stop(*_: object) -> None:
         raise OutOfTime
 
+    is_collecting = gc.isenabled()
+    gc.disable()
     previous = signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds, seconds)
     try:
@@ -38,6 +44,8 @@ def limit_cpu(seconds: float = CPU_LIMIT_S) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, previous)
+        if is_collecting:
+            gc.enable()
 
 
 @lru_cache(maxsize=10_000)
