@@ -28,7 +28,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce, Extract
 from typing_extensions import TypeAliasType, TypedDict
 
-from controlplane.accounts.access import Actor
+from controlplane.accounts.access import Actor, visible_projects
 from controlplane.pages import Rows
 from controlplane.sharing import Shared
 from runs.models import Attempt, Worker
@@ -242,8 +242,9 @@ def sandbox_carpet(
     if run is not None:
         visible_run(actor, run)
     boxes = selectors.sandboxes(actor, run=run)
-    whose = ("actor", actor.pk) if run is None else ("run", run)
-    return _carpets.ask((whose, bins), lambda: _carpet(boxes, now=now, run=run, bins=bins))
+    # Shared by those who may see the same: a token of one project sees less than the person it belongs to.
+    projects = tuple(visible_projects(actor).order_by("pk").values_list("pk", flat=True))
+    return _carpets.ask((projects, run, bins), lambda: _carpet(boxes, now=now, run=run, bins=bins))
 
 
 def _carpet(
