@@ -9,7 +9,7 @@ from django.db import transaction
 from controlplane.accounts.access import Actor, require
 from controlplane.accounts.audit import record_audit
 from controlplane.accounts.models import Role
-from controlplane.errors import FieldError, Invalid
+from controlplane.errors import FieldError, Invalid, NotFound
 from controlplane.live import publish
 from runs.events import FleetChanged, fleet_topic
 from sandboxes.models import FailureGroup
@@ -54,7 +54,9 @@ def _say_of(
     now: datetime,
     changes: dict[str, datetime | None],
 ) -> None:
-    group = FailureGroup.objects.select_for_update(no_key=True).get(pk=group_id)
+    group = FailureGroup.objects.select_for_update(no_key=True).filter(pk=group_id).first()
+    if group is None:
+        raise NotFound(f"There is no failure group {group_id} in a project of yours.")
     require(actor, group.project_id, Role.OPERATOR)
     for name, value in changes.items():
         setattr(group, name, value)
