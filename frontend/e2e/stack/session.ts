@@ -116,7 +116,7 @@ export async function axeOf(page: Page): Promise<string[]> {
   await page.evaluate(axeSource);
   return page.evaluate(async (rules) => {
     // @ts-expect-error -- axe-core put itself on the window
-    // eslint-disable-next-line @typescript-eslint/no-unsafe-assignment, @typescript-eslint/no-unsafe-call, @typescript-eslint/no-unsafe-member-access
+    // eslint-disable-next-line @typescript-eslint/no-unsafe-assignment, @typescript-eslint/no-unsafe-call, @typescript-eslint/no-unsafe-member-access -- axe has no types there
     const { violations }: { violations: { id: string; nodes: { html: string; failureSummary?: string }[] }[] } = await window.axe.run({ runOnly: rules });
     return violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => `${node.html.slice(0, 300)} ${node.failureSummary ?? ""}`).join(" | ")}`);
   }, RULES);

@@ -1,6 +1,7 @@
 import { type ReactNode, useId, useState } from "react";
 
 import classes from "./ChartFrame.module.css";
+import { ScrollRegion } from "./ScrollRegion";
 
 export type LegendItem = { label: string; color: string; mark?: "line" | "dots" | "block" | "dashes" | "band"; /** A path of lib/markers on the line. */ shape?: string };
 
@@ -39,10 +40,9 @@ export function ChartFrame({ title, value, note, definition, legend = [], readou
       </header>
       {definition !== undefined && <p className={classes.definition} title={definition}>{definition}</p>}
       {isTable ? (
-        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- who scrolls with keys must be able to get here
-        <div className={classes.twin} role="region" aria-label={`${title}, table`} tabIndex={0}>
+        <ScrollRegion className={classes.twin} label={`${title}, table`}>
           {twin}
-        </div>
+        </ScrollRegion>
       ) : (
         children
       )}

@@ -53,8 +53,7 @@ export function Palette({ onClose, onHelp }: { onClose: () => void; onHelp: () =
         />
         <div className={classes.list} id="palette" role="listbox" aria-label="Found">
           {commands.map((command, i) => (
-            // The input has the focus and the keys; a pointer chooses directly.
-            // eslint-disable-next-line jsx-a11y/click-events-have-key-events
+            // eslint-disable-next-line jsx-a11y/click-events-have-key-events -- the input has the focus and the keys; a pointer chooses directly
             <div
               key={command.id} id={optionId(command)} className={classes.option} role="option" tabIndex={-1} aria-selected={command === chosen}
               onClick={() => run(command)} onMouseMove={() => setActive(i)}

@@ -3,6 +3,7 @@ import { useQueries } from "@tanstack/react-query";
 import { runRecipeQuery } from "../../api/runs";
 import { ErrorState } from "../../components/ErrorState";
 import { Loading } from "../../components/Loading";
+import { ScrollRegion } from "../../components/ScrollRegion";
 import { ABSENT, formatCount, visibleText } from "../../lib/format";
 import { flatten, rowsOf } from "../../lib/flatten";
 import classes from "./ComparePage.module.css";
@@ -41,8 +42,7 @@ export function Recipes({ runs, isAll, onChange }: Props) {
       {shown.length === 0 ? (
         <p className={classes.notice}>The recipes are the same in every value.</p>
       ) : (
-        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- what scrolls must be reached by keyboard
-        <div className={classes.scroller} role="region" aria-label="Recipe values" tabIndex={0}>
+        <ScrollRegion className={classes.scroller} label="Recipe values">
           <table className={classes.table}>
             <thead>
               <tr>
@@ -68,7 +68,7 @@ export function Recipes({ runs, isAll, onChange }: Props) {
               ))}
             </tbody>
           </table>
-        </div>
+        </ScrollRegion>
       )}
     </section>
   );

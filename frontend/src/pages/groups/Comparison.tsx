@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import type { GroupDetail, GroupMember } from "../../api/types";
 import { CodeBlock } from "../../components/CodeBlock";
 import { Reward } from "../../components/Reward";
+import { ScrollRegion } from "../../components/ScrollRegion";
 import { StatusBadge } from "../../components/StatusBadge";
 import { commonest, firstDivergence, isSame } from "../../lib/divergence";
 import { ABSENT, formatCount, formatDuration, formatNumber, visibleText, words } from "../../lib/format";
@@ -54,8 +55,7 @@ export function Comparison({ group, turn, onTurn }: Props) {
           </span>
         )}
       </div>
-      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, so the keyboard must reach it */}
-      <div className={classes.scroller} tabIndex={0} role="region" aria-label="Members side by side">
+      <ScrollRegion className={classes.scroller} label="Members side by side">
         <table className={classes.table} style={{ width: LABEL_PX + members.length * MEMBER_PX }}>
           <colgroup>
             <col style={{ width: LABEL_PX }} />
@@ -95,7 +95,7 @@ export function Comparison({ group, turn, onTurn }: Props) {
             {tests.map((test) => <Row key={test} label={shortName(test)} title={visibleText(test)} members={members} cell={({ grade }) => <Result value={grade.details?.[test]} />} />)}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
     </section>
   );
 }

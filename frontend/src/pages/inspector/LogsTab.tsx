@@ -6,6 +6,7 @@ import { type MouseEvent, type ReactNode, type SyntheticEvent, useEffect, useRef
 import { LINES_AT_ONCE, type LogLine, logQuery, logSearchQuery } from "../../api/inspector";
 import { EmptyState } from "../../components/EmptyState";
 import { Loading } from "../../components/Loading";
+import { ScrollRegion } from "../../components/ScrollRegion";
 import { formatCount, visibleText } from "../../lib/format";
 import { hitAfter, lineOf, logText, splitByHit } from "../../lib/log";
 import { Fault } from "./Fault";
@@ -117,8 +118,7 @@ function Lines({ trajectory, attempt, total, from, to, hits, q, onLine, onSelect
   }, [from, virtualizer]);
 
   return (
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, so the keyboard must reach it
-    <div ref={scroller} className={classes.scroller} role="region" aria-label={`Log, ${formatCount(total)} lines`} tabIndex={0}>
+    <ScrollRegion ref={scroller} className={classes.scroller} label={`Log, ${formatCount(total)} lines`}>
       <ol className={classes.lines} style={{ height: virtualizer.getTotalSize() }}>
         {items.map((item) => {
           const number = item.index + 1;
@@ -136,7 +136,7 @@ function Lines({ trajectory, attempt, total, from, to, hits, q, onLine, onSelect
           );
         })}
       </ol>
-    </div>
+    </ScrollRegion>
   );
 }
 

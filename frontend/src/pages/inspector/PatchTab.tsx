@@ -5,6 +5,7 @@ import { patchQuery } from "../../api/inspector";
 import { CopyButton } from "../../components/CopyButton";
 import { EmptyState } from "../../components/EmptyState";
 import { Loading } from "../../components/Loading";
+import { ScrollRegion } from "../../components/ScrollRegion";
 import { formatCount, visibleText } from "../../lib/format";
 import { type DiffFile, type DiffLine, parsePatch } from "../../lib/patch";
 import { ATTEMPT_STATUS } from "../../lib/status";
@@ -68,8 +69,7 @@ const File = memo(function File({ file, isOpenAtFirst }: { file: DiffFile; isOpe
         </button>
       </h2>
       {isOpen && hunks.length > 0 && (
-        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, so the keyboard must reach it
-        <div className={classes.scroller} role="region" aria-label={`changes of ${visibleText(file.name)}`} tabIndex={0}>
+        <ScrollRegion className={classes.scroller} label={`changes of ${visibleText(file.name)}`}>
           <table className={classes.lines}>
             <tbody>
               {hunks.map((hunk) => (
@@ -77,7 +77,7 @@ const File = memo(function File({ file, isOpenAtFirst }: { file: DiffFile; isOpe
               ))}
             </tbody>
           </table>
-        </div>
+        </ScrollRegion>
       )}
       {isOpen && total > limit && (
         <button type="button" className={classes.more} onClick={() => setLimit(limit + 10 * LINES_AT_ONCE)}>

@@ -1,6 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef } from "react";
 
+import { ScrollRegion } from "../../components/ScrollRegion";
 import { useWidth } from "../../components/useWidth";
 import { visibleText } from "../../lib/format";
 import { textRows } from "../../lib/textRows";
@@ -34,10 +35,8 @@ export function VirtualText({ text, label, height = 480, isAtEnd = false }: Prop
 
   return (
     <div ref={host}>
-      <div
-        ref={scroller} className={classes.scroller} style={{ height: Math.min(height, rows.length * ROW_PX + 16) }}
-        // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, so the keyboard must reach it
-        role="region" aria-label={label} tabIndex={0}
+      <ScrollRegion
+        ref={scroller} label={label} className={classes.scroller} style={{ height: Math.min(height, rows.length * ROW_PX + 16) }}
       >
         <div className={classes.rows} style={{ height: virtualizer.getTotalSize() }}>
           {virtualizer.getVirtualItems().map((item) => (
@@ -47,7 +46,7 @@ export function VirtualText({ text, label, height = 480, isAtEnd = false }: Prop
             </div>
           ))}
         </div>
-      </div>
+      </ScrollRegion>
     </div>
   );
 }

@@ -1,5 +1,6 @@
 import type { Check } from "../../api/types";
 import { Icon } from "../../components/Icon";
+import { ScrollRegion } from "../../components/ScrollRegion";
 import { ABSENT, formatNumber, visibleText, words } from "../../lib/format";
 import type { IconName } from "../../lib/status";
 import classes from "./Checks.module.css";
@@ -23,8 +24,7 @@ export function Checks({ checks, isOld, onGoTo }: Props) {
         {count("error") > 0 ? `Refused by ${count("error")} of ${checks.length} checks` : `${checks.length} checks, none refuses the launch`}
         {count("warning") > 0 && `, ${count("warning")} warn`}
       </p>
-      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, so the keyboard must reach it */}
-      <div className={classes.scroller} role="region" aria-label="Findings" tabIndex={0}>
+      <ScrollRegion className={classes.scroller} label="Findings">
         <table className={classes.table}>
           <thead>
             <tr>
@@ -66,7 +66,7 @@ export function Checks({ checks, isOld, onGoTo }: Props) {
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
     </section>
   );
 }

@@ -1,4 +1,5 @@
 import { Fragment } from "react";
+import { ScrollRegion } from "../../components/ScrollRegion";
 
 import { type DiffLine, diffLines, hunks } from "../../lib/diff";
 import { formatCount, visibleText } from "../../lib/format";
@@ -16,8 +17,7 @@ export function Diff({ before, after, label, same }: { before: string; after: st
       <p className={classes.lead}>
         {formatCount(count("added"))} {count("added") === 1 ? "line" : "lines"} added, {formatCount(count("removed"))} removed
       </p>
-      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, so the keyboard must reach it */}
-      <div className={classes.diff} role="region" aria-label={label} tabIndex={0}>
+      <ScrollRegion className={classes.diff} label={label}>
         <table className={classes.table}>
           <tbody>
             {hunks(lines).map((hunk, index) => (
@@ -39,7 +39,7 @@ export function Diff({ before, after, label, same }: { before: string; after: st
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
     </>
   );
 }

@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 
 import type { Plan } from "../../api/types";
+import { ScrollRegion } from "../../components/ScrollRegion";
 import { ABSENT, formatCount, formatDuration } from "../../lib/format";
 import classes from "./Checks.module.css";
 import { ResolvedTable } from "./ResolvedTable";
@@ -24,8 +25,7 @@ export function DryRun({ plan }: { plan: Omit<Plan, "recipe"> & { recipe: unknow
           </>
         )}
       </p>
-      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, so the keyboard must reach it */}
-      <div className={classes.scroller} role="region" aria-label="Stages to come" tabIndex={0}>
+      <ScrollRegion className={classes.scroller} label="Stages to come">
         <table className={classes.table}>
           <thead>
             <tr>
@@ -61,7 +61,7 @@ export function DryRun({ plan }: { plan: Omit<Plan, "recipe"> & { recipe: unknow
             </tr>
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
       <details className={classes.resolved}>
         <summary>The recipe with every default</summary>
         <ResolvedTable recipe={plan.recipe} label="the resolved recipe" />

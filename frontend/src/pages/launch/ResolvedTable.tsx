@@ -1,5 +1,6 @@
 import { TextInput } from "@mantine/core";
 import { useState } from "react";
+import { ScrollRegion } from "../../components/ScrollRegion";
 
 import { formatCount, visibleText } from "../../lib/format";
 import { leavesOf } from "./recipeSchema";
@@ -18,8 +19,7 @@ export function ResolvedTable({ recipe, label }: { recipe: unknown; label: strin
           {formatCount(found.length)} of {formatCount(leaves.length)} values
         </span>
       </div>
-      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, so the keyboard must reach it */}
-      <div className={classes.scroller} role="region" aria-label={label} tabIndex={0}>
+      <ScrollRegion className={classes.scroller} label={label}>
         <table className={classes.table}>
           <thead>
             <tr>
@@ -36,7 +36,7 @@ export function ResolvedTable({ recipe, label }: { recipe: unknown; label: strin
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
     </>
   );
 }

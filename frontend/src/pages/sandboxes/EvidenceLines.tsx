@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { useEffect, useMemo, useRef } from "react";
+import { ScrollRegion } from "../../components/ScrollRegion";
 
 import { formatCount, visibleText } from "../../lib/format";
 import { readEvidence } from "./evidence";
@@ -32,8 +33,7 @@ export function EvidenceLines({ sandbox, evidence, line }: Props) {
         <p className={classes.note}>The failure brought no text beyond its message.</p>
       ) : (
         <>
-          {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, so the keyboard must reach it */}
-          <div ref={box} className={classes.box} role="region" aria-label="evidence" tabIndex={0}>
+          <ScrollRegion ref={box} className={classes.box} label="evidence">
             {lines.map(({ number, source, text }) => (
               <div key={number} className={classes.line} data-anchor={number === anchor || undefined}>
                 <Link to="/sandboxes/$sandbox" params={{ sandbox }} search={{ line: number }} aria-label={`line ${number} of ${source}`}>
@@ -42,7 +42,7 @@ export function EvidenceLines({ sandbox, evidence, line }: Props) {
                 <code>{visibleText(text)}</code>
               </div>
             ))}
-          </div>
+          </ScrollRegion>
           <p className={classes.note}>
             {formatCount(lines.length)} {lines.length === 1 ? "line" : "lines"} of {[...new Set(lines.map((one) => one.source))].join(", ")}
             {firstError !== null && line === undefined && `; opened at line ${firstError}, the first that speaks of an error`}

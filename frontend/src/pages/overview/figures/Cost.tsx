@@ -1,8 +1,8 @@
 import type { Overview } from "../../../api/types";
 import { ChartFrame } from "../../../components/ChartFrame";
+import { ScrollRegion } from "../../../components/ScrollRegion";
 import { formatCount, formatDuration, formatNumber, formatShare } from "../../../lib/format";
 import classes from "./figures.module.css";
-import { Scroll } from "./Scroll";
 
 /** What the run used so far, for what it gave. */
 export function Cost({ cost, calls }: Pick<Overview, "cost" | "calls">) {
@@ -36,9 +36,9 @@ export function Cost({ cost, calls }: Pick<Overview, "cost" | "calls">) {
       note={`${formatCount(cost.trained)} trajectories trained${cost.points === null ? "" : `, ${cost.points < 0 ? "−" : "+"}${Math.abs(cost.points).toFixed(1)} points of pass@1`}`}
       twin={<table>{rows}</table>}
     >
-      <Scroll label="Cost, table">
+      <ScrollRegion className={classes.scroll} label="Cost, table">
         <table className={classes.table}>{rows}</table>
-      </Scroll>
+      </ScrollRegion>
       <p className={classes.sentence}>
         Engines had an attempt for {formatShare(busy)} of their time. {formatCount(calls.errors)} of {formatCount(calls.calls)} model calls failed{rate}:
         the turns of all attempts and the calls that gave none.

@@ -1,8 +1,8 @@
 import type { Overview } from "../../../api/types";
 import { ChartFrame } from "../../../components/ChartFrame";
+import { ScrollRegion } from "../../../components/ScrollRegion";
 import { formatCount, formatShare } from "../../../lib/format";
 import classes from "./figures.module.css";
-import { Scroll } from "./Scroll";
 import { type Share, ShareBar } from "./ShareBar";
 
 type Fate = Overview["fates"][number];
@@ -34,9 +34,9 @@ export function Goodput({ fates }: { fates: readonly Fate[] }) {
       {rows.length === 0 ? <p className={classes.nothing}>No RL trajectory yet</p> : (
         <>
           <ShareBar label="Sampled tokens" parts={parts} />
-          <Scroll label="Goodput, table">
+          <ScrollRegion className={classes.scroll} label="Goodput, table">
             <Rows rows={rows} total={total} hasSwatches />
-          </Scroll>
+          </ScrollRegion>
         </>
       )}
     </ChartFrame>

@@ -3,9 +3,9 @@ import { Link } from "@tanstack/react-router";
 import type { FullRecipe } from "../../../api/overview";
 import type { Overview, RunDetail } from "../../../api/types";
 import { ChartFrame } from "../../../components/ChartFrame";
+import { ScrollRegion } from "../../../components/ScrollRegion";
 import { formatCount } from "../../../lib/format";
 import classes from "./figures.module.css";
-import { Scroll } from "./Scroll";
 
 type Props = { run: RunDetail; recipe: FullRecipe | undefined; origin: Overview["origin"] };
 
@@ -45,7 +45,7 @@ function Changes({ run, origin }: { run: number; origin: NonNullable<Overview["o
         {origin.changes.length === 0 ? " without a change" : `, ${origin.changes.length} field${origin.changes.length > 1 ? "s" : ""} changed`}
       </p>
       {origin.changes.length > 0 && (
-        <Scroll label="Changes, table">
+        <ScrollRegion className={classes.scroll} label="Changes, table">
           <table className={classes.table}>
             <thead>
               <tr><th scope="col">field</th><th scope="col">{origin.name}</th><th scope="col">this run</th></tr>
@@ -60,7 +60,7 @@ function Changes({ run, origin }: { run: number; origin: NonNullable<Overview["o
               ))}
             </tbody>
           </table>
-        </Scroll>
+        </ScrollRegion>
       )}
       {origin.changes.length > MOST && (
         <p className={classes.sentence}>

@@ -1,8 +1,8 @@
 import type { Overview } from "../../../api/types";
 import { ChartFrame } from "../../../components/ChartFrame";
+import { ScrollRegion } from "../../../components/ScrollRegion";
 import { formatCount, formatNumber } from "../../../lib/format";
 import classes from "./figures.module.css";
-import { Scroll } from "./Scroll";
 
 type Row = Overview["selection"][number];
 
@@ -33,9 +33,9 @@ export function SelectionBias({ selection }: { selection: readonly Row[] }) {
   );
   return (
     <ChartFrame title="Selection bias" note="rewards over those that have one; an invalid one has none" twin={<table>{rows}</table>}>
-      <Scroll label="Selection bias, table">
+      <ScrollRegion className={classes.scroll} label="Selection bias, table">
         <table className={classes.table}>{rows}</table>
-      </Scroll>
+      </ScrollRegion>
     </ChartFrame>
   );
 }

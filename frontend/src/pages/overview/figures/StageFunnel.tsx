@@ -2,9 +2,9 @@ import { Link } from "@tanstack/react-router";
 
 import type { Overview } from "../../../api/types";
 import { ChartFrame } from "../../../components/ChartFrame";
+import { ScrollRegion } from "../../../components/ScrollRegion";
 import { formatCount, formatDuration, visibleText } from "../../../lib/format";
 import classes from "./figures.module.css";
-import { Scroll } from "./Scroll";
 import own from "./StageFunnel.module.css";
 
 type Stage = Overview["funnel"][number];
@@ -21,9 +21,9 @@ export function StageFunnel({ run, funnel }: { run: number; funnel: readonly Sta
       twin={<Rows run={run} funnel={funnel} most={most} isPlain />}
     >
       {funnel.length === 0 ? <p className={classes.nothing}>No sandbox yet</p> : (
-        <Scroll label="Sandbox stages, table">
+        <ScrollRegion className={classes.scroll} label="Sandbox stages, table">
           <Rows run={run} funnel={funnel} most={most} />
-        </Scroll>
+        </ScrollRegion>
       )}
     </ChartFrame>
   );
