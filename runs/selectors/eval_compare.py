@@ -21,7 +21,7 @@ from controlplane.pages import Rows
 from runs.models import Stage, Trajectory
 from runs.recipe import EvalStage
 from runs.selectors.recipes import recipe_of
-from runs.selectors.runs import IntervalRow, StageStatus
+from runs.selectors.stages import IntervalRow, StageStatus
 from runs.statistics import (
     Estimate,
     clustered_mean,

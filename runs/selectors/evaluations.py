@@ -10,7 +10,8 @@ from typing_extensions import TypedDict
 
 from controlplane.accounts.access import Actor
 from runs.models import Group, Trajectory
-from runs.selectors.runs import IntervalRow, PairedRow, StageRow, StageStatus, stages
+from runs.selectors.runs import stages
+from runs.selectors.stages import IntervalRow, PairedRow, StageRow, StageStatus
 from runs.statistics import clustered_mean
 
 

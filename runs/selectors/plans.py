@@ -11,7 +11,8 @@ from controlplane.accounts.models import Project
 from controlplane.errors import Invalid, NotFound
 from runs import recipe as recipes
 from runs.models import Run, Stage, Trajectory
-from runs.selectors.runs import RunRefRow, StageKind
+from runs.selectors.runs import RunRefRow
+from runs.selectors.stages import StageKind
 from runs.selectors.task_sets import task_set_named, usable_tasks
 
 

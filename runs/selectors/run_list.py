@@ -30,19 +30,21 @@ from runs.selectors.runs import (
     RATE_WINDOW,
     RUN_ALIASES,
     RUN_FIELDS,
-    STAGE_FIELDS,
     RunStatus,
-    StageKind,
-    StageStatus,
     max_in_flight,
     produced_per_h,
     produced_since,
     run_fields,
-    stage_progress,
     sum_of,
+    visible_runs,
+)
+from runs.selectors.stages import (
+    STAGE_FIELDS,
+    StageKind,
+    StageStatus,
+    stage_progress,
     task_sets_of,
     trajectory_tallies,
-    visible_runs,
 )
 from sandboxes.models import Failure
 

@@ -27,7 +27,7 @@ from controlplane.accounts.access import Actor, visible_projects
 from controlplane.errors import NotFound
 from controlplane.pages import Rows
 from runs.models import Attempt, Task, TaskSet, Trajectory
-from runs.selectors.runs import IntervalRow
+from runs.selectors.stages import IntervalRow
 
 TaskSetSplit = TypeAliasType("TaskSetSplit", Literal["train", "validation", "held_out"])
 Bucket = TypeAliasType("Bucket", Literal["untried", "never", "sometimes", "always"])

@@ -27,7 +27,7 @@ from runs.models import (
     Trajectory,
     Worker,
 )
-from runs.selectors import checkpoints, fleet, history, runs, tasks, trajectories
+from runs.selectors import checkpoints, fleet, history, runs, stages, tasks, trajectories
 from sandboxes import selectors as boxes
 from sandboxes.failures import FailureClass, FailureStage
 from sandboxes.models import Sandbox
@@ -35,8 +35,8 @@ from sandboxes.models import Sandbox
 WORDS = [
     (accounts.Role, Role),
     (runs.RunStatus, Run.Status),
-    (runs.StageKind, Stage.Kind),
-    (runs.StageStatus, Stage.Status),
+    (stages.StageKind, Stage.Kind),
+    (stages.StageStatus, Stage.Status),
     (history.StepStatus, Step.Status),
     (checkpoints.CheckpointStatus, Checkpoint.Status),
     (history.EventLevel, Event.Level),

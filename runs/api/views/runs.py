@@ -32,7 +32,7 @@ from runs.api.serializers.runs import (
     RecipeSourceSerializer,
 )
 from runs.recipe import Recipe
-from runs.selectors import evaluations, history, plans, recipes, run_list, runs
+from runs.selectors import evaluations, history, plans, recipes, run_list, runs, stages
 from runs.services import runs as services
 from runs.services.preflight import preflight
 from runs.services.recipes import save_recipe
@@ -70,7 +70,7 @@ class RunRecipeRow(TypedDict):
 
 
 class StagesRow(TypedDict):
-    stages: list[runs.StageRow]
+    stages: list[stages.StageRow]
 
 
 class RunList(APIView):
